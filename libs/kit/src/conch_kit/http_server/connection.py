@@ -18,6 +18,7 @@ from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S, ConnectionLimit
 from conch_kit.http_server.refusal import refusal
 from conch_kit.http_server.request import Request
 from conch_kit.http_server.request_head import RequestHead
+from conch_kit.http_server.unread_end import UnreadEnd
 
 
 class Server(Protocol):
@@ -70,7 +71,6 @@ class HttpConnection(asyncio.Protocol):
         "_server",
         "_transport",
         "_unread",
-        "_unread_due",
         "_writable",
         "on_gone",
         "when",
@@ -96,8 +96,7 @@ class HttpConnection(asyncio.Protocol):
         self._refused = False
         self._writable: asyncio.Event | None = None
         self._linger_bytes = LINGER_BYTES
-        self._unread = 0
-        self._unread_due = inf
+        self._unread = cast(UnreadEnd, None)
         self._head = RequestHead()
         self._head_bytes = 0
 
@@ -155,10 +154,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def answered(self) -> None:
-        """Go on with the next request, or end; and watch that the caller reads the answer to this one.
-
-        All of it may wait in the buffer, and a connection that is closed stays open until that is empty.
-        """
+        """Go on with the next request, or end; and watch that the caller reads the answer to this one."""
         request, self._answering = self._answering, None
         if request is None or self._transport.is_closing():
             return
@@ -169,7 +165,8 @@ class HttpConnection(asyncio.Protocol):
         elif self._awaited is _Awaited.NOTHING:
             self._await_next()
         self.resume_reading()
-        self._watch_unread()
+        self._unread.watch(self._server.now())
+        self._set_when()
 
     def close(self) -> None:
         """End the connection behind what is written."""
@@ -186,8 +183,9 @@ class HttpConnection(asyncio.Protocol):
 
     def due(self, now: float) -> None:
         """Do what the time asks for."""
-        if now >= self._unread_due:
-            self._check_unread()
+        if now >= self._unread.due:
+            self._unread.check(now, answering=self._answering is not None)
+            self._set_when()
         if now >= self._awaited_due:
             awaited = self._awaited
             self._await(_Awaited.NOTHING)
@@ -204,7 +202,10 @@ class HttpConnection(asyncio.Protocol):
     def _await(self, what: _Awaited, seconds: float = inf) -> None:
         self._awaited = what
         self._awaited_due = self._server.now() + seconds if seconds < inf else inf
-        self.when = min(self._awaited_due, self._unread_due)
+        self._set_when()
+
+    def _set_when(self) -> None:
+        self.when = min(self._awaited_due, self._unread.due)
 
     def _await_next(self) -> None:
         """Wait for the next request, if no answer is under way."""
@@ -213,26 +214,12 @@ class HttpConnection(asyncio.Protocol):
         else:
             self._await(_Awaited.NOTHING)
 
-    def _watch_unread(self) -> None:
-        self._unread = self._transport.get_write_buffer_size()
-        self._unread_due = self._server.now() + self._limits.unread_s if self._unread else inf
-        self.when = min(self._awaited_due, self._unread_due)
-
-    def _check_unread(self) -> None:
-        """Drop a connection of which nothing was read meanwhile, unless an answer is under way, which is watched."""
-        if self._answering is not None:
-            self._unread_due = inf
-            self.when = self._awaited_due
-        elif self._transport.get_write_buffer_size() >= self._unread:
-            self._transport.abort()
-        else:
-            self._watch_unread()
-
     # --- asyncio calls these ---------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first head."""
         self._transport = cast(asyncio.Transport, transport)
+        self._unread = UnreadEnd(self._transport, self._limits.unread_s)
         self._server.opened(self)
         self._await(_Awaited.HEAD, self._limits.head_s)
 
