@@ -58,8 +58,8 @@ class HttpConnection(asyncio.Protocol):
         "_answering",
         "_awaited",
         "_awaited_due",
+        "_body_came",
         "_head",
-        "_head_bytes",
         "_limits",
         "_linger_bytes",
         "_offers_upgrade",
@@ -98,7 +98,7 @@ class HttpConnection(asyncio.Protocol):
         self._linger_bytes = LINGER_BYTES
         self._unread = cast(UnreadEnd, None)
         self._head = RequestHead()
-        self._head_bytes = 0
+        self._body_came = False
 
     # --- what the work on a request asks of it -----------------------------------------------------
 
@@ -248,11 +248,11 @@ class HttpConnection(asyncio.Protocol):
             self._writable = None
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser unless the caller was refused, and count what it takes for a head without end."""
+        """Feed the parser unless the caller was refused, and count what it takes for a head or trailers without end."""
         if self._refused:
             self._discard(len(data))
             return
-        was_head = self._awaited is _Awaited.HEAD
+        head, self._body_came = self._head, False
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
@@ -260,19 +260,16 @@ class HttpConnection(asyncio.Protocol):
                 self._pass_over_offer(data[offer.args[0] :])
         except httptools.HttpParserError:
             self._refuse(400, "Invalid HTTP request received.")
-        if was_head and self._awaited is _Awaited.HEAD:
-            self._head_bytes += len(data)
-            excess = self._head.excess(self._limits, self._head_bytes)
-            if excess is not None:
-                self._refuse(*excess)
+        if head is self._head and not self._body_came and (self._awaited is _Awaited.HEAD or self._parsing is not None):
+            head.read_bytes += len(data)
+            self._check_size()
 
     # --- httptools calls these -------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         """Begin a head."""
-        self._head = RequestHead()
-        self._head_bytes = 0
-        if self._awaited is not _Awaited.HEAD:
+        if self._awaited is not _Awaited.HEAD and not self._refused:
+            self._head = RequestHead()
             self._await(_Awaited.HEAD, self._limits.head_s)
 
     def on_url(self, url: bytes) -> None:
@@ -304,7 +301,8 @@ class HttpConnection(asyncio.Protocol):
             expects_continue=self._head.expects_continue,
         )
         # Trailers are no headers (RFC 9110, section 6.5.1): nobody sees the head that they go to.
-        self._parsing, self._head = request, RequestHead()
+        self._parsing, self._head = request, RequestHead("trailers")
+        self._linger_bytes = LINGER_BYTES
         self._await(_Awaited.BODY, self._limits.body_s)
         if self._answering is None:
             self._start(request)
@@ -313,13 +311,18 @@ class HttpConnection(asyncio.Protocol):
             self._pause_reading()
 
     def on_body(self, body: bytes) -> None:
-        """Pass a piece of the body on."""
-        if self._parsing is not None and not self._parsing.feed(body):
+        """Pass a piece of the body on, or over if its request is answered already."""
+        self._body_came, self._head.read_bytes = True, 0
+        if self._parsing is None:
+            return
+        if self._parsing.complete:
+            self._discard(len(body))
+        elif not self._parsing.feed(body):
             self._pause_reading()
 
     def on_message_complete(self) -> None:
         """Pass the end of the body on, and read on."""
-        if self._parsing is not None:
+        if self._parsing is not None and self._check_size():
             self._parsing.end()
             self._parsing = None
             self._await_next()
@@ -336,7 +339,8 @@ class HttpConnection(asyncio.Protocol):
     def _pass_over_offer(self, rest: bytes) -> None:
         """Read a request again without its offer of another protocol: behind one the parser reads no body."""
         old, self._parser = self._parser, self._new_parser()
-        self.data_received(self._head.without_upgrade(old.get_method(), old.get_http_version()) + rest)
+        head, self._head = self._head, RequestHead()
+        self.data_received(head.without_upgrade(old.get_method(), old.get_http_version()) + rest)
 
     def _start(self, request: Request) -> None:
         self._answering = request
@@ -346,6 +350,13 @@ class HttpConnection(asyncio.Protocol):
         if not self._read_paused and not self._transport.is_closing():
             self._read_paused = True
             self._transport.pause_reading()
+
+    def _check_size(self) -> bool:
+        """Refuse a head or trailers of which there is too much; tell whether that is not so."""
+        excess = self._head.excess(self._limits)
+        if excess is not None:
+            self._refuse(*excess)
+        return excess is None
 
     def _refuse(self, status: int, message: str) -> None:
         """Answer without the application, and end; an answer that has begun comes first, and is the last then."""
@@ -363,7 +374,8 @@ class HttpConnection(asyncio.Protocol):
             if current.begun:
                 self._transport.close()
                 return
-        self._transport.write(refusal(status, message))
+        if parsing is None or parsing is current:  # else it has its answer, and what was refused is the rest of it
+            self._transport.write(refusal(status, message))
         self._end(whole=False)
 
     def _end(self, *, whole: bool) -> None:

@@ -239,6 +239,7 @@ class Request:
             self._put(body)
         if not more:
             self.complete = True
+            self._body.clear()  # the rest comes for nobody
             self._wake()
             self._connection.answered()
 

@@ -13,12 +13,15 @@ _ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
 class RequestHead:
-    """Target and headers, as far as they have come."""
+    """Target and headers, as far as they have come; or trailers, which nobody sees and which have the same bounds."""
 
-    __slots__ = ("_coded", "_hosts", "_size", "_target", "expects_continue", "headers")
+    __slots__ = ("_coded", "_hosts", "_name", "_size", "_target", "expects_continue", "headers", "read_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "a request head") -> None:
         self.headers: list[tuple[bytes, bytes]] = []
+        self.read_bytes = 0
+        """What came that may be a part of it, the parser having brought nothing else since."""
+        self._name = name
         self.expects_continue = False
         """Whether the caller waits for a word before it sends the body."""
         self._target = b""
@@ -41,15 +44,16 @@ class RequestHead:
             self._coded = self._coded or value.lower() != b"chunked"
         elif name == b"expect":
             self.expects_continue = value.lower() == b"100-continue"
-        self.headers.append((name, value))
+        if len(self.headers) <= MAX_HEADERS:
+            self.headers.append((name, value))
         self._size += len(name) + len(value) + 4
 
-    def excess(self, limits: ConnectionLimits, size: int = 0) -> Fault | None:
-        """Return why there is too much of it, `size` being what it takes with what is not read yet."""
-        if max(size, self._size) > limits.head_bytes:
-            return 431, f"Expected a request head of at most {limits.head_bytes} bytes."
+    def excess(self, limits: ConnectionLimits) -> Fault | None:
+        """Return why there is too much of it."""
+        if max(self.read_bytes, self._size) > limits.head_bytes:
+            return 431, f"Expected {self._name} of at most {limits.head_bytes} bytes."
         if len(self.headers) > MAX_HEADERS:
-            return 431, f"Expected at most {MAX_HEADERS} headers."
+            return 431, f"Expected {self._name} of at most {MAX_HEADERS} fields."
         return None
 
     def fault(self, version: str) -> Fault | None:
