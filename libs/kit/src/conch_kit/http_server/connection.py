@@ -14,6 +14,7 @@ from typing import Protocol, cast
 
 import httptools
 
+from conch_kit.http_server.caller_reading import CallerReading
 from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S, ConnectionLimits
 from conch_kit.http_server.refusal import refusal
 from conch_kit.http_server.request import Request
@@ -61,12 +62,11 @@ class HttpConnection(asyncio.Protocol):
         "_body_came",
         "_head",
         "_limits",
-        "_linger_bytes",
         "_offers_upgrade",
         "_parser",
         "_parsing",
         "_queue",
-        "_read_paused",
+        "_reading",
         "_refused",
         "_server",
         "_transport",
@@ -92,10 +92,9 @@ class HttpConnection(asyncio.Protocol):
         self._answering: Request | None = None
         self._parsing: Request | None = None
         self._queue: deque[Request] = deque()
-        self._read_paused = False
+        self._reading = cast(CallerReading, None)
         self._refused = False
         self._writable: asyncio.Event | None = None
-        self._linger_bytes = LINGER_BYTES
         self._unread = cast(UnreadEnd, None)
         self._head = RequestHead()
         self._body_came = False
@@ -148,10 +147,10 @@ class HttpConnection(asyncio.Protocol):
         self._transport.write(data)
 
     def resume_reading(self) -> None:
-        """Read on; only a socket that is read shows that its caller has hung up."""
-        if self._read_paused and not self._queue and not self._transport.is_closing():
-            self._read_paused = False
-            self._transport.resume_reading()
+        """Read on, unless a request waits already."""
+        if not self._queue:
+            self._reading.resume()
+            self._set_when()
 
     def answered(self) -> None:
         """Go on with the next request, or end; and watch that the caller reads the answer to this one."""
@@ -164,8 +163,8 @@ class HttpConnection(asyncio.Protocol):
             self._start(self._queue.popleft())
         elif self._awaited is _Awaited.NOTHING:
             self._await_next()
-        self.resume_reading()
         self._unread.watch(self._server.now())
+        self.resume_reading()
         self._set_when()
 
     def close(self) -> None:
@@ -183,9 +182,11 @@ class HttpConnection(asyncio.Protocol):
 
     def due(self, now: float) -> None:
         """Do what the time asks for."""
+        if now >= self._reading.due:
+            self._reading.check(now)
         if now >= self._unread.due:
             self._unread.check(now, answering=self._answering is not None)
-            self._set_when()
+        self._set_when()
         if now >= self._awaited_due:
             awaited = self._awaited
             self._await(_Awaited.NOTHING)
@@ -205,7 +206,7 @@ class HttpConnection(asyncio.Protocol):
         self._set_when()
 
     def _set_when(self) -> None:
-        self.when = min(self._awaited_due, self._unread.due)
+        self.when = min(self._awaited_due, self._unread.due, self._reading.due)
 
     def _await_next(self) -> None:
         """Wait for the next request, if no answer is under way."""
@@ -219,6 +220,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first head."""
         self._transport = cast(asyncio.Transport, transport)
+        self._reading = CallerReading(self._transport)
         self._unread = UnreadEnd(self._transport, self._limits.unread_s)
         self._server.opened(self)
         self._await(_Awaited.HEAD, self._limits.head_s)
@@ -250,7 +252,7 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Feed the parser unless the caller was refused, and count what it takes for a head or trailers without end."""
         if self._refused:
-            self._discard(len(data))
+            self._reading.discard(len(data))
             return
         head, self._body_came = self._head, False
         try:
@@ -302,7 +304,7 @@ class HttpConnection(asyncio.Protocol):
         )
         # Trailers are no headers (RFC 9110, section 6.5.1): nobody sees the head that they go to.
         self._parsing, self._head = request, RequestHead("trailers")
-        self._linger_bytes = LINGER_BYTES
+        self._reading.left_to_discard = LINGER_BYTES
         self._await(_Awaited.BODY, self._limits.body_s)
         if self._answering is None:
             self._start(request)
@@ -316,7 +318,7 @@ class HttpConnection(asyncio.Protocol):
         if self._parsing is None:
             return
         if self._parsing.complete:
-            self._discard(len(body))
+            self._reading.discard(len(body))
         elif not self._parsing.feed(body):
             self._pause_reading()
 
@@ -347,9 +349,8 @@ class HttpConnection(asyncio.Protocol):
         self._server.start(request)
 
     def _pause_reading(self) -> None:
-        if not self._read_paused and not self._transport.is_closing():
-            self._read_paused = True
-            self._transport.pause_reading()
+        self._reading.pause(self._server.now())
+        self._set_when()
 
     def _check_size(self) -> bool:
         """Refuse a head or trailers of which there is too much; tell whether that is not so."""
@@ -393,8 +394,3 @@ class HttpConnection(asyncio.Protocol):
         if self._transport.can_write_eof():
             self._transport.write_eof()
         self._await(_Awaited.END, LINGER_S)
-
-    def _discard(self, size: int) -> None:
-        self._linger_bytes -= size
-        if self._linger_bytes < 0:
-            self._transport.close()
