@@ -220,6 +220,11 @@ async def test_trailers_have_the_bounds_of_a_head(caller, excess, pieces):
     assert caller.transport.ended == "half"
 
 
+async def test_trailers_that_come_in_one_piece_with_their_request_are_counted_too(caller):
+    caller.sends(b"POST /" + CHUNKED + b"3\r\nabc\r\n0\r\n" + b"x: y\r\n" * 130)
+    assert caller.answers.startswith(b"HTTP/1.1 431 ")
+
+
 async def test_a_chunk_has_no_extension_without_end(caller):
     caller.sends(b"POST /" + CHUNKED + b"3;x=")
     for _ in range(3):

@@ -262,8 +262,9 @@ class HttpConnection(asyncio.Protocol):
                 self._pass_over_offer(data[offer.args[0] :])
         except httptools.HttpParserError:
             self._refuse(400, "Invalid HTTP request received.")
-        if head is self._head and not self._body_came and (self._awaited is _Awaited.HEAD or self._parsing is not None):
-            head.read_bytes += len(data)
+        if self._awaited is _Awaited.HEAD or self._parsing is not None:
+            if head is self._head and not self._body_came:
+                head.read_bytes += len(data)
             self._check_size()
 
     # --- httptools calls these -------------------------------------------------------------------------
