@@ -57,6 +57,8 @@ class TakenRequest:
 
     method: str
     target: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
+    """As they are when the application answers."""
     body: bytes
 
 
@@ -109,6 +111,9 @@ class PlayedCaller:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.goes_on.wait()
+        if scope["path"] == "/reads-later":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"one", "more_body": True})
         body = b""
         while scope["path"] != "/early":
             message = await receive()
@@ -119,7 +124,7 @@ class PlayedCaller:
                 break
         self.bodies.append(body)
         query = b"?" + scope["query_string"] if scope["query_string"] else b""
-        self.taken.append(TakenRequest(scope["method"], scope["raw_path"] + query, body))
+        self.taken.append(TakenRequest(scope["method"], scope["raw_path"] + query, tuple(scope["headers"]), body))
         if scope["path"] == "/broken":
             raise ValueError("broken")
         if scope["path"] == "/stream":

@@ -1,4 +1,6 @@
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -134,6 +136,21 @@ async def test_a_request_that_kills_two_children_is_not_tried_again() -> None:
         with pytest.raises(ChildLost):
             await pool.run(Operation.PREPARE, b"[1]")
         assert await pool.run(Operation.PREPARE, b"[2]") == b"[2]"
+
+
+async def test_nothing_is_left_of_children_that_ended_idle() -> None:
+    source = FakeSource(echo)
+    async with pool_of(source, size=2) as pool:
+        await eventually(lambda: pool.alive == 2, "both children")
+        for ended in range(3):
+            first = source.children[ended].connection
+            left = weakref.ref(first)
+            first.kill()
+            await eventually(lambda wanted=3 + ended: len(source.children) == wanted, "the next one")
+            assert await pool.run(Operation.PREPARE, b"[1]") == b"[1]"
+            source.children[ended] = first = None
+            gc.collect()
+            assert left() is None
 
 
 async def test_children_on_demand_come_with_the_first_request_and_load_in_their_own_way() -> None:

@@ -14,10 +14,12 @@ from typing import Protocol, cast
 
 import httptools
 
+from conch_kit.http_server.caller_reading import CallerReading
 from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S, ConnectionLimits
 from conch_kit.http_server.refusal import RefusalBody, refusal
 from conch_kit.http_server.request import Request
 from conch_kit.http_server.request_head import RequestHead
+from conch_kit.http_server.unread_end import UnreadEnd
 
 
 class Server(Protocol):
@@ -58,20 +60,18 @@ class HttpConnection(asyncio.Protocol):
         "_answering",
         "_awaited",
         "_awaited_due",
+        "_body_came",
         "_head",
-        "_head_bytes",
         "_limits",
-        "_linger_bytes",
         "_offers_upgrade",
         "_parser",
         "_parsing",
         "_queue",
-        "_read_paused",
+        "_reading",
         "_refused",
         "_server",
         "_transport",
         "_unread",
-        "_unread_due",
         "_writable",
         "on_gone",
         "when",
@@ -93,13 +93,11 @@ class HttpConnection(asyncio.Protocol):
         self._answering: Request | None = None
         self._parsing: Request | None = None
         self._queue: deque[Request] = deque()
-        self._read_paused = False
+        self._reading = cast(CallerReading, None)
         self._refused = False
         self._writable: asyncio.Event | None = None
-        self._linger_bytes = LINGER_BYTES
-        self._unread, self._unread_due = 0, inf
-        self._head = RequestHead()
-        self._head_bytes = 0
+        self._unread = cast(UnreadEnd, None)
+        self._body_came = False
 
     # --- what the work on a request asks of it -----------------------------------------------------
 
@@ -149,16 +147,13 @@ class HttpConnection(asyncio.Protocol):
         self._transport.write(data)
 
     def resume_reading(self) -> None:
-        """Read on; only a socket that is read shows that its caller has hung up."""
-        if self._read_paused and not self._queue and not self._transport.is_closing():
-            self._read_paused = False
-            self._transport.resume_reading()
+        """Read on, unless a request waits already."""
+        if not self._queue:
+            self._reading.resume()
+            self._set_when()
 
     def answered(self) -> None:
-        """Go on with the next request, or end; and watch that the caller reads the answer to this one.
-
-        All of it may wait in the buffer, and a connection that is closed stays open until that is empty.
-        """
+        """Go on with the next request, or end; and watch that the caller reads the answer to this one."""
         request, self._answering = self._answering, None
         if request is None or self._transport.is_closing():
             return
@@ -168,8 +163,9 @@ class HttpConnection(asyncio.Protocol):
             self._start(self._queue.popleft())
         elif self._awaited is _Awaited.NOTHING:
             self._await_next()
+        self._unread.watch(self._server.now())
         self.resume_reading()
-        self._watch_unread()
+        self._set_when()
 
     def close(self) -> None:
         """End the connection behind what is written."""
@@ -186,8 +182,11 @@ class HttpConnection(asyncio.Protocol):
 
     def due(self, now: float) -> None:
         """Do what the time asks for."""
-        if now >= self._unread_due:
-            self._check_unread()
+        if now >= self._reading.due:
+            self._reading.check(now)
+        if now >= self._unread.due:
+            self._unread.check(now, answering=self._answering is not None)
+        self._set_when()
         if now >= self._awaited_due:
             awaited = self._awaited
             self._await(_Awaited.NOTHING)
@@ -204,7 +203,10 @@ class HttpConnection(asyncio.Protocol):
     def _await(self, what: _Awaited, seconds: float = inf) -> None:
         self._awaited = what
         self._awaited_due = self._server.now() + seconds if seconds < inf else inf
-        self.when = min(self._awaited_due, self._unread_due)
+        self._set_when()
+
+    def _set_when(self) -> None:
+        self.when = min(self._awaited_due, self._unread.due, self._reading.due)
 
     def _await_next(self) -> None:
         """Wait for the next request, if no answer is under way."""
@@ -213,26 +215,13 @@ class HttpConnection(asyncio.Protocol):
         else:
             self._await(_Awaited.NOTHING)
 
-    def _watch_unread(self) -> None:
-        self._unread = self._transport.get_write_buffer_size()
-        self._unread_due = self._server.now() + self._limits.unread_s if self._unread else inf
-        self.when = min(self._awaited_due, self._unread_due)
-
-    def _check_unread(self) -> None:
-        """Drop a connection of which nothing was read meanwhile, unless an answer is under way, which is watched."""
-        if self._answering is not None:
-            self._unread_due = inf
-            self.when = self._awaited_due
-        elif self._transport.get_write_buffer_size() >= self._unread:
-            self._transport.abort()
-        else:
-            self._watch_unread()
-
     # --- asyncio calls these ---------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first head."""
         self._transport = cast(asyncio.Transport, transport)
+        self._reading = CallerReading(self._transport)
+        self._unread = UnreadEnd(self._transport, self._limits.unread_s)
         self._server.opened(self)
         self._await(_Awaited.HEAD, self._limits.head_s)
 
@@ -261,11 +250,11 @@ class HttpConnection(asyncio.Protocol):
             self._writable = None
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser unless the caller was refused, and count what it takes for a head without end."""
+        """Feed the parser unless the caller was refused, and count what it takes for a head or trailers without end."""
         if self._refused:
-            self._discard(len(data))
+            self._reading.discard(len(data))
             return
-        was_head = self._awaited is _Awaited.HEAD
+        head, self._body_came = self._head, False
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
@@ -273,19 +262,17 @@ class HttpConnection(asyncio.Protocol):
                 self._pass_over_offer(data[offer.args[0] :])
         except httptools.HttpParserError:
             self._refuse(400, "Invalid HTTP request received.")
-        if was_head and self._awaited is _Awaited.HEAD:
-            self._head_bytes += len(data)
-            excess = self._head.excess(self._limits, self._head_bytes)
-            if excess is not None:
-                self._refuse(*excess)
+        if self._awaited is _Awaited.HEAD or self._parsing is not None:
+            if head is self._head and not self._body_came:
+                head.read_bytes += len(data)
+            self._check_size()
 
     # --- httptools calls these -------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         """Begin a head."""
-        self._head = RequestHead()
-        self._head_bytes = 0
-        if self._awaited is not _Awaited.HEAD:
+        if self._awaited is not _Awaited.HEAD and not self._refused:
+            self._head = RequestHead()
             self._await(_Awaited.HEAD, self._limits.head_s)
 
     def on_url(self, url: bytes) -> None:
@@ -316,7 +303,9 @@ class HttpConnection(asyncio.Protocol):
             keeps_alive=version == "1.1" and method != b"CONNECT" and self._parser.should_keep_alive(),
             expects_continue=self._head.expects_continue,
         )
-        self._parsing = request
+        # Trailers are no headers (RFC 9110, section 6.5.1): nobody sees the head that they go to.
+        self._parsing, self._head = request, RequestHead("trailers", self._head.target)
+        self._reading.left_to_discard = LINGER_BYTES
         self._await(_Awaited.BODY, self._limits.body_s)
         if self._answering is None:
             self._start(request)
@@ -325,13 +314,18 @@ class HttpConnection(asyncio.Protocol):
             self._pause_reading()
 
     def on_body(self, body: bytes) -> None:
-        """Pass a piece of the body on."""
-        if self._parsing is not None and not self._parsing.feed(body):
+        """Pass a piece of the body on, or over if its request is answered already."""
+        self._body_came, self._head.read_bytes = True, 0
+        if self._parsing is None:
+            return
+        if self._parsing.complete:
+            self._reading.discard(len(body))
+        elif not self._parsing.feed(body):
             self._pause_reading()
 
     def on_message_complete(self) -> None:
         """Pass the end of the body on, and read on."""
-        if self._parsing is not None:
+        if self._parsing is not None and self._check_size():
             self._parsing.end()
             self._parsing = None
             self._await_next()
@@ -348,16 +342,23 @@ class HttpConnection(asyncio.Protocol):
     def _pass_over_offer(self, rest: bytes) -> None:
         """Read a request again without its offer of another protocol: behind one the parser reads no body."""
         old, self._parser = self._parser, self._new_parser()
-        self.data_received(self._head.without_upgrade(old.get_method(), old.get_http_version()) + rest)
+        head, self._head = self._head, RequestHead()
+        self.data_received(head.without_upgrade(old.get_method(), old.get_http_version()) + rest)
 
     def _start(self, request: Request) -> None:
         self._answering = request
         self._server.start(request)
 
     def _pause_reading(self) -> None:
-        if not self._read_paused and not self._transport.is_closing():
-            self._read_paused = True
-            self._transport.pause_reading()
+        self._reading.pause(self._server.now())
+        self._set_when()
+
+    def _check_size(self) -> bool:
+        """Refuse a head or trailers of which there is too much; tell whether that is not so."""
+        excess = self._head.excess(self._limits)
+        if excess is not None:
+            self._refuse(*excess)
+        return excess is None
 
     def _refuse(self, status: int, message: str) -> None:
         """Answer without the application, and end; an answer that has begun comes first, and is the last then."""
@@ -375,7 +376,8 @@ class HttpConnection(asyncio.Protocol):
             if current.begun:
                 self._transport.close()
                 return
-        self._transport.write(refusal(self._server.refusal_body, self._head.target, status, message))
+        if parsing is None or parsing is current:  # else it has its answer, and what was refused is the rest of it
+            self._transport.write(refusal(self._server.refusal_body, self._head.target, status, message))
         self._end(whole=False)
 
     def _end(self, *, whole: bool) -> None:
@@ -393,8 +395,3 @@ class HttpConnection(asyncio.Protocol):
         if self._transport.can_write_eof():
             self._transport.write_eof()
         self._await(_Awaited.END, LINGER_S)
-
-    def _discard(self, size: int) -> None:
-        self._linger_bytes -= size
-        if self._linger_bytes < 0:
-            self._transport.close()

@@ -63,7 +63,7 @@ class Request:
         "_left",
         "_seen",
         "_size",
-        "_too_slow",
+        "_too_slow_s",
         "_waiter",
         "begun",
         "body_until",
@@ -100,7 +100,8 @@ class Request:
         """How many these were at the last look."""
         self._delivered = False
         """Whether the application has the end of the body."""
-        self._too_slow: RequestTimeout | None = None
+        self._too_slow_s: float | None = None
+        """How long the body may have taken that did not come."""
         self._waiter: asyncio.Future[None] | None = None
         self._head = b""
         """The answer's, until it is written."""
@@ -149,12 +150,13 @@ class Request:
 
     def time_out(self, seconds: float) -> None:
         """Note that the body did not come within so long."""
-        self._too_slow = RequestTimeout(f"The request body did not arrive within {seconds:g} s.", code="timeout")
+        self._too_slow_s = seconds
         self._wake()
 
     def drop(self) -> None:
         """Note that the caller has gone."""
         self.dropped = True
+        self._body.clear()
         self._wake()
 
     async def receive(self) -> Message:
@@ -166,8 +168,9 @@ class Request:
         while self._delivered or not (self._body or self.received):
             if self.dropped or self.complete:
                 return {"type": "http.disconnect"}
-            if self._too_slow is not None:
-                raise self._too_slow
+            if self._too_slow_s is not None:
+                # Made here: an error that this request held would hold it in turn, by its traceback.
+                raise RequestTimeout(f"The request body did not arrive within {self._too_slow_s:g} s.", code="timeout")
             self._connection.resume_reading()
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
@@ -239,6 +242,7 @@ class Request:
             self._put(body)
         if not more:
             self.complete = True
+            self._body.clear()  # the rest comes for nobody
             self._wake()
             self._connection.answered()
 

@@ -13,15 +13,18 @@ _ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
 class RequestHead:
-    """Target and headers, as far as they have come."""
+    """Target and headers, as far as they have come; or trailers, which nobody sees and which have the same bounds."""
 
-    __slots__ = ("_coded", "_hosts", "_size", "expects_continue", "headers", "target")
+    __slots__ = ("_coded", "_hosts", "_name", "_size", "expects_continue", "headers", "read_bytes", "target")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "a request head", target: bytes = b"") -> None:
         self.headers: list[tuple[bytes, bytes]] = []
+        self.read_bytes = 0
+        """What came that may be a part of it, the parser having brought nothing else since."""
+        self._name = name
         self.expects_continue = False
         """Whether the caller waits for a word before it sends the body."""
-        self.target = b""
+        self.target = target
         """Path and query, as they came."""
         self._coded = False
         """Whether the body has another form than chunks of what was meant."""
@@ -35,22 +38,23 @@ class RequestHead:
 
     def add_header(self, name: bytes, value: bytes) -> None:
         """Take a header."""
-        name = name.lower()
+        name, value = name.lower(), value.rstrip(b" \t")  # the parser leaves spaces at the end
         if name == b"host":
             self._hosts += 1
         elif name == b"transfer-encoding":
             self._coded = self._coded or value.lower() != b"chunked"
         elif name == b"expect":
             self.expects_continue = value.lower() == b"100-continue"
-        self.headers.append((name, value))
+        if len(self.headers) <= MAX_HEADERS:
+            self.headers.append((name, value))
         self._size += len(name) + len(value) + 4
 
-    def excess(self, limits: ConnectionLimits, size: int = 0) -> Fault | None:
-        """Return why there is too much of it, `size` being what it takes with what is not read yet."""
-        if max(size, self._size) > limits.head_bytes:
-            return 431, f"Expected a request head of at most {limits.head_bytes} bytes."
+    def excess(self, limits: ConnectionLimits) -> Fault | None:
+        """Return why there is too much of it."""
+        if max(self.read_bytes, self._size) > limits.head_bytes:
+            return 431, f"Expected {self._name} of at most {limits.head_bytes} bytes."
         if len(self.headers) > MAX_HEADERS:
-            return 431, f"Expected at most {MAX_HEADERS} headers."
+            return 431, f"Expected {self._name} of at most {MAX_HEADERS} fields."
         return None
 
     def fault(self, version: str) -> Fault | None:

@@ -55,6 +55,11 @@ class ChildQueue:
         if request.child.done() and not request.child.cancelled():
             self.offer(request.child.result())
 
+    def forget(self, child: ChildConnection) -> None:
+        """Let go of a child that is lost; it may have been idle."""
+        with suppress(ValueError):
+            self._idle.remove(child)
+
     def offer(self, child: ChildConnection) -> None:
         """Take in a child that is new, or done with its request, or lost over it."""
         if not child.lost.is_set():

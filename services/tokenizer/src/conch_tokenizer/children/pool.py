@@ -224,6 +224,7 @@ class ChildPool:
             finally:
                 self._alive -= 1
                 child.kill()
+                self._queue.forget(child)
                 if self._lanes is not None:
                     self._lanes.ended(child)
 

@@ -1,0 +1,55 @@
+"""Whether a caller's bytes are read, and how many of them for nothing."""
+
+import asyncio
+import select
+from math import inf
+
+from conch_kit.http_server.limits import LINGER_BYTES
+
+HANG_UP_LOOK_S = 0.25
+"""How often a caller that is not read is looked at."""
+
+
+class CallerReading:
+    """Stops to read a caller and goes on; sees meanwhile that it hangs up, which else only a socket that is read shows.
+
+    The end of a caller that has sent more than the socket's buffer holds does not come here until that is read.
+    """
+
+    __slots__ = ("_transport", "due", "left_to_discard")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.due = inf
+        """When to look whether the caller has hung up; inf: it is read."""
+        self.left_to_discard = LINGER_BYTES
+        """How much more is read that nobody will see."""
+        self._transport = transport
+
+    def pause(self, now: float) -> None:
+        """Read no further."""
+        if self.due == inf and not self._transport.is_closing():
+            self.due = now + HANG_UP_LOOK_S
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        if self.due < inf and not self._transport.is_closing():
+            self.due = inf
+            self._transport.resume_reading()
+
+    def check(self, now: float) -> None:
+        """Close the connection if its caller has hung up, as it is closed when the end is read."""
+        if self._transport.is_closing():
+            self.due = inf
+            return
+        self.due = now + HANG_UP_LOOK_S
+        look = select.poll()
+        look.register(self._transport.get_extra_info("socket"), select.POLLRDHUP)
+        if look.poll(0):
+            self._transport.close()
+
+    def discard(self, size: int) -> None:
+        """Close the connection if so many bytes more for nobody are too many."""
+        self.left_to_discard -= size
+        if self.left_to_discard < 0:
+            self._transport.close()
