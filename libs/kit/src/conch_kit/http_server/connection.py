@@ -148,7 +148,7 @@ class HttpConnection(asyncio.Protocol):
 
     def resume_reading(self) -> None:
         """Read on, unless a request waits already."""
-        if not self._queue:
+        if self._reading.due < inf and not self._queue:
             self._reading.resume()
             self._set_when()
 
