@@ -177,7 +177,8 @@ class TestOneProcess:
         assert b"conch_registry_available 1.0" in metrics
         assert b"conch_registry_routes 1.0" in metrics
 
-    async def test_a_client_that_hangs_up_is_noticed_by_the_worker_at_once(self, shared):
+    @pytest.mark.parametrize("sent", [request(STREAM), request(CHAT) + request(CHAT)], ids=["one", "two at once"])
+    async def test_a_client_that_hangs_up_is_noticed_by_the_worker_at_once(self, shared, sent):
         begun, noticed = asyncio.Event(), asyncio.Event()
         script = shared.backend.script
 
@@ -194,7 +195,7 @@ class TestOneProcess:
         shared.backend.script = endless
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", shared.port)
-            writer.write(request(STREAM))
+            writer.write(sent)
             await asyncio.wait_for(begun.wait(), NOTICED_S)
             writer.transport.abort()
             await asyncio.wait_for(noticed.wait(), NOTICED_S)

@@ -1,6 +1,7 @@
 """A caller of the HTTP server without a socket: a transport in memory and a clock that the test moves."""
 
 import asyncio
+import socket
 from dataclasses import dataclass
 
 from conch_kit.http.asgi import Receive, Scope, Send
@@ -22,6 +23,13 @@ class CallerTransport(asyncio.Transport):
         self.written = b""
         self.unread = 0
         self.ended = ""
+        self.sockets: list[socket.socket] = []
+        """Ours and the caller's, once somebody asks for ours; nothing goes through them."""
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        assert name == "socket"
+        self.sockets = self.sockets or list(socket.socketpair())
+        return self.sockets[0]
 
     def pause_reading(self) -> None:
         self.reading = False
@@ -96,6 +104,8 @@ class PlayedCaller:
             self.lost = True
             self.transport.ended = self.transport.ended or "closed"
             self.connection.connection_lost(None)
+            for each in self.transport.sockets:
+                each.close()
 
     async def answered(self, count: int = 1) -> None:
         self.goes_on.set()

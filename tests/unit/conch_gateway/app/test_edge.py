@@ -1,12 +1,15 @@
 """What a request is told when it cannot be answered, and what becomes of a client that cannot be told anything."""
 
 import asyncio
+import gc
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from conch_contracts.names import GENERATE_PATH
+from conch_gateway.answers.reply import Reply
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.inference.watchdog import ClientStalled
 from testkit.gateway.fakes import FakeAnswer, Gateway, gateway, streamed
@@ -53,6 +56,31 @@ async def test_a_client_that_has_gone_is_not_told_anything() -> None:
     served.client.hang_up()
     assert (await asking).status == 0
     assert count(served, "gone", "499") == 1
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        pytest.param(PATH, b"x" * 1000, 400, id="refused"),
+        pytest.param(PATH, {**CHAT, "stream": True}, 200, id="streamed"),
+        pytest.param("/v1/responses", {"model": "tiny-chat", "input": "hi", "stream": True}, 200, id="a Response"),
+    ],
+)
+@pytest.mark.usefixtures("no_collection")
+async def test_nothing_of_a_request_that_is_over_waits_for_a_garbage_collection(
+    path: str, body: object, status: int
+) -> None:
+    served = gateway({GENERATE_PATH: streamed(b'data: {"a":1}\n\n', b"data: [DONE]\n\n")})
+    assert (await served.client.post(path, body)).status == status
+    assert [each for each in gc.get_objects() if isinstance(each, Reply)] == []
 
 
 @pytest.mark.parametrize("name", [b"authorization", b"x-api-key"])

@@ -88,6 +88,20 @@ async def test_a_body_has_a_time(caller):
     assert caller.errors[0].message == "The request body did not arrive within 30 s."
 
 
+async def test_the_time_of_a_body_begins_when_it_is_read(caller):
+    caller.sends(GET + b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabc")
+    caller.waits(60)
+    await caller.answered()
+    assert caller.transport.reading
+    caller.waits(29)
+    caller.sends(b"d")
+    await asyncio.sleep(0)
+    assert not caller.errors
+    caller.waits(2)
+    await eventually(lambda: caller.errors, "the end of patience")
+    assert isinstance(caller.errors[0], RequestTimeout)
+
+
 async def test_a_body_that_may_take_longer_has_its_time_as_long_as_it_comes_on(caller):
     caller.goes_on.set()
     caller.sends(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\na")

@@ -148,7 +148,7 @@ class HttpConnection(asyncio.Protocol):
 
     def resume_reading(self) -> None:
         """Read on, unless a request waits already."""
-        if not self._queue:
+        if self._reading.due < inf and not self._queue:
             self._reading.resume()
             self._set_when()
 
@@ -306,10 +306,10 @@ class HttpConnection(asyncio.Protocol):
         # Trailers are no headers (RFC 9110, section 6.5.1): nobody sees the head that they go to.
         self._parsing, self._head = request, RequestHead("trailers", self._head.target)
         self._reading.left_to_discard = LINGER_BYTES
-        self._await(_Awaited.BODY, self._limits.body_s)
         if self._answering is None:
             self._start(request)
         else:
+            self._await(_Awaited.NOTHING)
             self._queue.append(request)
             self._pause_reading()
 
@@ -347,6 +347,8 @@ class HttpConnection(asyncio.Protocol):
 
     def _start(self, request: Request) -> None:
         self._answering = request
+        if request is self._parsing:
+            self._await(_Awaited.BODY, self._limits.body_s)
         self._server.start(request)
 
     def _pause_reading(self) -> None:

@@ -76,8 +76,6 @@ class Delivery:
         relay = (
             FrameRelay(last=self._reply.protocol.last_frame) if self._saver is None else ResponseRelay(MAX_ANSWER_BYTES)
         )
-        if self._saver is not None:
-            self._reply.error_frame = lambda error: error_event(error, self._last)
         # The status comes with the engine's first message, though that may show nothing yet.
         self._activity.asked, self._activity.patience_s = self._clock(), self._patience_s
         try:
@@ -88,6 +86,9 @@ class Delivery:
             raise UpstreamError(str(exc), code="upstream_lost") from exc
         finally:
             self._record(relay.usage(), complete=relay.done)
+            if self._saver is not None:
+                last = self._last  # and not this object: it holds the reply
+                self._reply.error_frame = lambda error, _: error_event(error, last)
         if self._saver is not None:
             await self._save(self._saver, relay)
         self._activity.sending = self._clock()  # the worker owes nothing any more; the client may still have to read

@@ -61,8 +61,8 @@ class Reply:
         self._exchange = exchange
         self.client = client
         """Its `push` is the fast way for `chunk`, after `begin_stream`."""
-        self.error_frame: Callable[[ServiceError], bytes] = self._error_frame
-        """What an error is once the stream has begun."""
+        self.error_frame: Callable[[ServiceError, str], bytes] = protocol.error_frame
+        """What an error is once the stream has begun, with the request's id."""
         self._begin_lock: asyncio.Lock | None = None
         self.begun = False
         self.ended = False
@@ -110,7 +110,7 @@ class Reply:
         if error.status >= 500 or isinstance(error, RateLimited):
             self._exchange.fault = error.fields()["message"]
         if self.begun:
-            await self.chunk(self.error_frame(error))
+            await self.chunk(self.error_frame(error, self._exchange.request_id))
             await self.end_stream()
             return
         headers = [header for header in error.headers() if header[0] not in _INTERNAL_HEADERS]
@@ -118,9 +118,6 @@ class Reply:
             headers.append((b"connection", b"close"))  # the rest of the body will not be read
         status, body = self.protocol.error(error, self._exchange.request_id)
         await self.whole(status, body, headers)
-
-    def _error_frame(self, error: ServiceError) -> bytes:
-        return self.protocol.error_frame(error, self._exchange.request_id)
 
     async def _send(self, message: Message) -> None:
         if self._stalled:

@@ -47,7 +47,7 @@ class ResponsesHandler:
     async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
         """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
         exchange.endpoint = RESPONSES.name
-        reply.error_frame = lambda error: error_event(error, b"")
+        reply.error_frame = lambda error, _: error_event(error, b"")
         raw = await self._intake.read(exchange, receive)
         validated = await off_loop(len(raw), _validated, raw)
         exchange.user, exchange.metadata = validated.request.user, validated.request.metadata
