@@ -58,7 +58,7 @@ async def test_row_26_a_missing_secret_is_named_and_the_model_recovers(world: Pl
 @pytest.mark.parametrize(
     ("name", "spec", "reason", "says"),
     [
-        ("row-12", {"source": {"huggingFace": {**HUB, "cache": {"size": "1k"}}}}, "InsufficientStorage", "1.0 KB"),
+        ("row-12", {"source": {"huggingFace": {**HUB, "cache": {"size": "1Mi"}}}}, "InsufficientStorage", "1.0 MB"),
         ("revision", {"source": {"huggingFace": {**HUB, "revision": "v9"}}}, "SourceNotFound", "at v9"),
         ("private", {"source": {"huggingFace": {"repo": hub_server.REPO}}}, "SourceNotFound", "tokenSecretRef"),
         (
