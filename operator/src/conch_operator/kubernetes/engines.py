@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -100,7 +99,8 @@ class KubernetesEngines:
         """What was decided last, by a round or since."""
         self._sizing: dict[ModelId, asyncio.Lock] = {}
         self._leaving_since: dict[EngineName, float] = {}
-        self._staying: Counter[tuple[str, str]] = Counter()
+        self._staying: Mapping[tuple[str, str], list[Object]] = {}
+        """The pods of each model that nobody has begun to end."""
         self._released: set[EngineName] = set()
         self._owners = PodOwners(api, namespaces, clock)
         self._events = PodEvents(api, clock, background)
@@ -121,7 +121,7 @@ class KubernetesEngines:
         now = self._clock()
         leaving = [name for name, pod in pods.items() if "deletionTimestamp" in pod["metadata"]]
         self._leaving_since = {name: self._leaving_since.get(name, now) for name in leaving}
-        self._staying = Counter(_model(pod) for name, pod in pods.items() if name not in self._leaving_since)
+        self._staying = _by_model(pod for name, pod in pods.items() if name not in self._leaving_since)
         self._released &= pods.keys()
         self._pods = pods
         self._event_faults = await self._events.faults(pods)
@@ -187,7 +187,7 @@ class KubernetesEngines:
             latest = replace(model, scaled=self._decided.get(model.id, model.scaled))
             if planned is None or latest.replicas != model.replicas:
                 planned = _deployment(make_engine_objects(latest, self._settings, self._agents.tokens))
-            await note_costs(self._api, latest, self._staying_pods(model.id))
+            await note_costs(self._api, latest, self._staying.get(_model(planned), ()))
             await self._owned.ensure(planned)
 
     async def _tell_agents(self, steps: Plan) -> None:
@@ -226,14 +226,7 @@ class KubernetesEngines:
             message = f"The API server refused an object of the model: {said}. {_NEXT_STEP}"
             return Fault(Reason.REJECTED, message)
         deployment = _deployment(made)
-        return await self._creation_failures.fault(deployment, self._staying[_model(deployment)])
-
-    def _staying_pods(self, model: ModelId) -> list[Object]:
-        return [
-            pod
-            for name, pod in self._pods.items()
-            if "/".join(_model(pod)) == model and name not in self._leaving_since
-        ]
+        return await self._creation_failures.fault(deployment, len(self._staying.get(_model(deployment), ())))
 
     def _log_news(self, rejected: Mapping[ModelId, Fault]) -> None:
         """Log each refusal once."""
@@ -319,6 +312,13 @@ def _has_ended(pod: Object) -> bool:
 
 def _deployment(made: Sequence[Object]) -> Object:
     return next(one for one in made if kind_of(one) is DEPLOYMENT)
+
+
+def _by_model(pods: Iterable[Object]) -> Mapping[tuple[str, str], list[Object]]:
+    found: dict[tuple[str, str], list[Object]] = {}
+    for pod in pods:
+        found.setdefault(_model(pod), []).append(pod)
+    return found
 
 
 def _model(item: Object) -> tuple[str, str]:
