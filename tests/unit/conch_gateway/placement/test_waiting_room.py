@@ -6,18 +6,22 @@ from conch_gateway.placement.waiting_room import WaitingRoom
 from conch_kit.errors import RateLimited
 
 
+def later() -> float:
+    return 7.0
+
+
 def test_what_waits_has_a_bound_and_leaves_its_room_to_others() -> None:
     room = WaitingRoom(10, "start")
-    with room.taken(6, 7.0):
-        with pytest.raises(RateLimited, match="for engines that start"), room.taken(5, 7.0):
+    with room.taken(6, later):
+        with pytest.raises(RateLimited, match="for engines that start"), room.taken(5, later):
             pass
-        with room.taken(4, 7.0):
+        with room.taken(4, later):
             pass
-    with room.taken(10, 7.0):
+    with room.taken(10, later):
         pass
-    with room.taken(5, 7.0, part=0.5):
-        with pytest.raises(RateLimited) as refused, room.taken(1, 7.0, part=0.5):
+    with room.taken(5, later, part=0.5):
+        with pytest.raises(RateLimited) as refused, room.taken(1, later, part=0.5):
             pass
         assert refused.value.retry_after_s == 7.0
-        with room.taken(5, 7.0):
+        with room.taken(5, later):
             pass

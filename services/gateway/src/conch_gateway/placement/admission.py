@@ -187,7 +187,7 @@ class Admission:
         return self._clock() - queue.lost_at < policy.queue_wait_s
 
     async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, wait_s: float) -> Engine:
-        with self._queued.taken(waiter.claim.size, queue.retry_after_s()):
+        with self._queued.taken(waiter.claim.size, queue.retry_after_s):
             if len(queue.waiters) >= policy.queue_max and not queue.make_room_for(waiter):
                 raise queue.full()
             queue.join(waiter)
@@ -211,7 +211,7 @@ class Admission:
         wakes = waiter.claim.wakes
         if hold.patience_s <= 0:
             raise self._not_there(queue, waiter.claim)
-        with self._held.taken(waiter.claim.size, queue.retry_after_s(), part=1.0 if wakes else BATCH_PART):
+        with self._held.taken(waiter.claim.size, queue.retry_after_s, part=1.0 if wakes else BATCH_PART):
             if len(queue.waiters) >= queue.hold_max and not queue.make_room_for(waiter):
                 raise queue.full()
             began = self._clock()

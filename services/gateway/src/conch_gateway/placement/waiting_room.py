@@ -3,7 +3,7 @@
 A queue has a bound in number. Of prompts with pictures, or of many tokens, few fill the memory of a gateway.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,13 +21,13 @@ class WaitingRoom:
     size: int = 0
 
     @contextmanager
-    def taken(self, size: int, retry_after_s: float, *, part: float = 1.0) -> Iterator[None]:
+    def taken(self, size: int, retry_after_s: Callable[[], float], *, part: float = 1.0) -> Iterator[None]:
         """Give room for one request in this part of all; raises RateLimited, with a time to come again."""
         if self.size + size > self.limit * part:
             raise RateLimited(
                 f"Too much waits here for engines that {self.engines}.",
                 code="rate_limit_exceeded",
-                retry_after_s=retry_after_s,
+                retry_after_s=retry_after_s(),
             )
         self.size += size
         try:
