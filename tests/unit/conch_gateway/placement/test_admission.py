@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from conch_contracts.names import EngineAddress, ModelId
-from conch_contracts.records import Engine, RoutingPolicy
+from conch_contracts.records import RoutingPolicy
 from conch_gateway.inference.watchdog import ClientStalled
 from conch_gateway.placement.admission import Admission
 from conch_gateway.placement.holds import Hold
@@ -15,24 +15,10 @@ from conch_kit.errors import RateLimited, Unavailable
 from conch_kit.registry.snapshot import Snapshot
 from testkit.clock import FakeClock
 from testkit.gateway.fakes import route, snapshot
+from testkit.gateway.queues import admission, engine, turns
 
 MODEL = ModelId("local/tiny-chat")
 POLICY = RoutingPolicy(queue_max=2, queue_wait_s=5)
-
-
-def engine(name, slots=1):
-    return Engine(grpc=EngineAddress(name), slots=slots)
-
-
-def admission(*engines):
-    made = Admission()
-    made.apply(snapshot(engines=engines))
-    return made
-
-
-async def turns():
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 async def hold(queues, log, name, release, policy=POLICY):

@@ -2,29 +2,14 @@
 
 import asyncio
 
-from conch_contracts.names import EngineAddress, ModelId
-from conch_contracts.records import Engine, RoutingPolicy
+from conch_contracts.names import ModelId
+from conch_contracts.records import RoutingPolicy
 from conch_gateway.placement import model_queue
-from conch_gateway.placement.admission import Admission
 from testkit.gateway.fakes import snapshot
+from testkit.gateway.queues import admission, engine, turns
 
 MODEL = ModelId("local/tiny-chat")
 POLICY = RoutingPolicy(queue_max=2, queue_wait_s=5)
-
-
-def engine(name, slots=1):
-    return Engine(grpc=EngineAddress(name), slots=slots)
-
-
-def admission(*engines):
-    made = Admission()
-    made.apply(snapshot(engines=engines))
-    return made
-
-
-async def turns():
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 async def test_an_engine_that_could_not_take_a_request_is_tried_by_one_at_a_time_until_it_takes_one():

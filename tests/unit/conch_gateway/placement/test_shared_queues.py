@@ -9,17 +9,12 @@ from conch_gateway.placement.model_queue import Claim
 from conch_kit.registry.load_reader import OtherLoads
 from testkit.clock import FakeClock
 from testkit.gateway.fakes import snapshot
+from testkit.gateway.queues import admission
 from testkit.waiting import eventually
 
 MODEL = ModelId("local/tiny-chat")
 POLICY = RoutingPolicy(queue_max=50, queue_wait_s=60)
 A, B = EngineAddress("a"), EngineAddress("b")
-
-
-def _admission(*engines: Engine) -> Admission:
-    made = Admission()
-    made.apply(snapshot(engines=engines))
-    return made
 
 
 def _say(queues: Admission, *, away: bool = False, queued: int = 0, **taken: int) -> None:
@@ -30,7 +25,7 @@ def _say(queues: Admission, *, away: bool = False, queued: int = 0, **taken: int
 
 
 async def test_who_finds_the_slots_taken_elsewhere_waits_until_they_are_not() -> None:
-    queues = _admission(Engine(grpc=A, slots=2))
+    queues = admission(Engine(grpc=A, slots=2))
     _say(queues, a=2)
     waiting = asyncio.create_task(queues.slot(MODEL, POLICY))
     await eventually(lambda: queues.waiting()[MODEL] == 1, "the waiter")
@@ -49,7 +44,7 @@ async def test_a_new_queue_knows_what_was_heard_before_it() -> None:
 
 
 async def test_the_load_of_others_counts_in_the_choice_of_an_engine() -> None:
-    queues = _admission(Engine(grpc=A, slots=8), Engine(grpc=B, slots=8))
+    queues = admission(Engine(grpc=A, slots=8), Engine(grpc=B, slots=8))
     _say(queues, a=5)
     for _ in range(5):
         with await queues.slot(MODEL, POLICY) as engine:
@@ -57,7 +52,7 @@ async def test_the_load_of_others_counts_in_the_choice_of_an_engine() -> None:
 
 
 async def test_a_request_with_many_choices_works_on_as_many_as_are_its_gateways() -> None:
-    queues = _admission(Engine(grpc=A, slots=4))
+    queues = admission(Engine(grpc=A, slots=4))
     _say(queues, a=0, queued=4)
     with await queues.slot(MODEL, POLICY, Claim(sequences=4)) as engine:
         assert engine.slots == 2
@@ -66,7 +61,7 @@ async def test_a_request_with_many_choices_works_on_as_many_as_are_its_gateways(
 
 
 async def test_a_slot_that_is_another_gateways_is_left_to_it_and_taken_when_it_does_not_come() -> None:
-    queues = _admission(Engine(grpc=A, slots=1))
+    queues = admission(Engine(grpc=A, slots=1))
     with await queues.slot(MODEL, POLICY):
         waiting = asyncio.create_task(queues.slot(MODEL, POLICY))
         await eventually(lambda: queues.waiting()[MODEL] == 1, "the waiter")
@@ -77,7 +72,7 @@ async def test_a_slot_that_is_another_gateways_is_left_to_it_and_taken_when_it_d
 
 
 async def test_while_redis_is_away_a_gateway_has_its_part() -> None:
-    queues = _admission(Engine(grpc=A, slots=4))
+    queues = admission(Engine(grpc=A, slots=4))
     _say(queues, away=True)
     with await queues.slot(MODEL, POLICY), await queues.slot(MODEL, POLICY):
         waiting = asyncio.create_task(queues.slot(MODEL, POLICY))
@@ -88,7 +83,7 @@ async def test_while_redis_is_away_a_gateway_has_its_part() -> None:
 
 
 async def test_two_models_with_one_address_have_slots_of_their_own() -> None:
-    queues = _admission(Engine(grpc=A, slots=1))
+    queues = admission(Engine(grpc=A, slots=1))
     other = ModelDemand(in_flight=1, queued=3, taken={A: 1})
     load = GatewayLoad(id="other", sequence=1, models={ModelId("local/another"): other})
     queues.apply_others(OtherLoads((load,)))
