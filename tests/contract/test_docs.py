@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import CACHE_PREFIX, CHANGES_CHANNEL, KEY_PREFIX, RESPONSE_PREFIX
+from conch_contracts.names import CACHE_PREFIX, CHANGES_CHANNEL, KEY_PREFIX, LOADS_KEY, RESPONSE_PREFIX
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -32,7 +32,7 @@ def test_every_answer_of_429_and_5xx_is_explained() -> None:
 def test_the_rights_of_a_user_of_an_external_redis_are_all_named() -> None:
     page = (ROOT / "docs" / "install.md").read_text()
     keys = [f"`{prefix}*`" for prefix in (KEY_PREFIX, CACHE_PREFIX, RESPONSE_PREFIX)]
-    assert [name for name in (*keys, f"`{CHANGES_CHANNEL}`") if name not in page] == []
+    assert [name for name in (*keys, f"`{CHANGES_CHANNEL}`", f"`{LOADS_KEY}`") if name not in page] == []
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
