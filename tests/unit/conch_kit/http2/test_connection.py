@@ -259,6 +259,15 @@ async def test_a_lost_connection_breaks_what_is_open_and_what_waits(client: Play
     assert not client.connection.busy
 
 
+async def test_a_lost_connection_lets_go_of_what_it_has_not_sent(client: PlayedClient) -> None:
+    body = bytearray(10 * STREAM_WINDOW_BYTES)
+    await client.request(body)
+    with pytest.raises(BufferError):
+        body.clear()  # a view of it waits for a window
+    client.connection.connection_lost(None)
+    body.clear()
+
+
 async def test_a_header_block_may_come_in_pieces(client: PlayedClient) -> None:
     heard = await client.request()
     block = NO_TABLE + write_block(ANSWER_HEAD)
