@@ -1,12 +1,14 @@
 """The process of the operator: who has lost the Lease stops working before it waits for it again."""
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
 from conch_kit.registry.writer import Fenced
+from conch_operator import main
 from conch_operator.kubernetes.api.client import KubernetesApi, NotLeading
 from conch_operator.kubernetes.api.lease import Leadership
 from conch_operator.main import Operator
@@ -30,12 +32,16 @@ class Lease(Leadership):
     def __init__(self) -> None:
         super().__init__(KubernetesApi(), ("conch", "lease"), "one")
         self.got = 0
+        self.released = False
         self.lost = asyncio.Event()
 
     async def acquire(self, *, by_force: bool = False) -> None:
         self.got += 1
         if self.got == 2:
             raise Enough
+
+    async def release(self) -> None:
+        self.released = True
 
     async def hold(self) -> None:
         await self.lost.wait()
@@ -66,3 +72,16 @@ async def test_work_ends_with_the_lease_and_the_lease_is_waited_for_again(failur
     with pytest.raises(Enough):
         await asyncio.wait_for(operator._lead(lease), 30)
     assert (operator.ended, lease.got) == (1, 2)
+
+
+async def test_the_lease_is_given_back_however_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ending(Operator):
+        async def _until_first_ends(self, leadership: Leadership) -> None:
+            raise Enough
+
+    lease = Lease()
+    monkeypatch.setattr(main, "KubernetesApi", nullcontext)
+    monkeypatch.setattr(main, "Leadership", lambda *_: lease)
+    with pytest.raises(Enough):
+        await Ending(SETTINGS, RELEASE).run()
+    assert lease.released

@@ -259,12 +259,16 @@ async def test_a_lost_connection_breaks_what_is_open_and_what_waits(client: Play
     assert not client.connection.busy
 
 
-async def test_a_lost_connection_lets_go_of_what_it_has_not_sent(client: PlayedClient) -> None:
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_what_nobody_waits_for_any_more_is_not_kept_to_be_sent(client: PlayedClient, *, cancelled: bool) -> None:
     body = bytearray(10 * STREAM_WINDOW_BYTES)
     await client.request(body)
     with pytest.raises(BufferError):
         body.clear()  # a view of it waits for a window
-    client.connection.connection_lost(None)
+    if cancelled:
+        client.connection.cancel(1)
+    else:
+        client.connection.connection_lost(None)
     body.clear()
 
 
