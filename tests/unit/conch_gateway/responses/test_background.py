@@ -284,20 +284,6 @@ async def test_work_goes_on_while_the_store_is_away() -> None:
         assert one.record["status"] == "completed"
 
 
-async def test_a_store_that_goes_behind_the_answer_has_it() -> None:
-    class Going(MemoryResponses):
-        async def put(self, owner: str, response_id: str, record: bytes) -> bool:
-            kept = await super().put(owner, response_id, record)
-            self.away = orjson.loads(record)["response"]["status"] == "completed"
-            return kept
-
-    async with running(store=Going()) as one:
-        one.go_on.set()
-        await one.end()
-        assert one.record["status"] == "completed"
-        assert one.gateway.registry.get_sample_value(LOST) == 0
-
-
 @pytest.mark.usefixtures("quick")
 async def test_an_answer_is_kept_when_the_store_comes_back() -> None:
     async with running() as one:
