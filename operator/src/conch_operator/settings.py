@@ -12,7 +12,7 @@ from conch_contracts.records import ModelKind
 from conch_contracts.spec.container import ResourcesSpec
 from conch_contracts.spec.runtimes import Runtime
 from conch_kit.addresses.rules import AddressRules
-from conch_kit.settings import ServiceSettings, SettingsError
+from conch_kit.settings import Port, ServiceSettings, SettingsError
 
 
 class OperatorSettings(ServiceSettings):
@@ -20,7 +20,7 @@ class OperatorSettings(ServiceSettings):
 
     host: str = "127.0.0.1"
     """Where every service listens; the operator has nothing to serve there but a 404, so it takes this host alone."""
-    port: int = 0
+    port: Port = 0
     """Any free one, likewise: health and metrics are on the admin port."""
     internal_token: SecretStr
     """The release's secret, from which the tokens of engines' agents are derived."""

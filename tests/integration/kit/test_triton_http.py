@@ -48,6 +48,15 @@ async def test_json_that_would_take_many_times_its_bytes_is_not_parsed(status: i
             await triton.infer(EngineAddress(server.url), "m", [], "out", timeout_s=5)
 
 
+async def test_another_output_is_not_taken_for_the_one_that_was_asked_for() -> None:
+    async def other(call: Call) -> None:
+        await call.answer(b'{"outputs": [{"name": "other", "datatype": "FP32", "shape": [1]}]}')
+
+    async with ScriptedHttp(other) as server, TritonHttp() as triton:
+        with pytest.raises(MalformedResponse, match="no output out"):
+            await triton.infer(EngineAddress(server.url), "m", [], "out", timeout_s=5)
+
+
 @pytest.mark.parametrize("length", ["-1", "1000"])
 async def test_a_length_that_the_answer_does_not_have_is_refused(length: str) -> None:
     async def lying(call: Call) -> None:

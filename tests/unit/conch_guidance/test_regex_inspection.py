@@ -23,6 +23,7 @@ from conch_guidance.regex_inspection import inspect_regex
         r"[]a-]+[^]]*[a\-z]",
         r"((25[0-5]|(2[0-4]|1\d|[1-9]|)\d)\.?\b){4}",
         r"[[:alpha:]]+", r"\p{L}+", r"(?i)abc", "(", "[", "a{", "a{x}", "a{5", "\\", "(?", "(?P<x",
+        "([a&&b]+)*", "([--b]+)*", "([a~~b]+)*", "([[a]+)*",
     ],
 )  # fmt: skip
 def test_what_is_clear_or_cannot_be_read_here_is_left_to_the_compiler(expression: str) -> None:

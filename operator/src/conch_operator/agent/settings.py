@@ -5,6 +5,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from conch_contracts.names import AGENT_PORT
+from conch_kit.settings import Port
 from conch_operator.agent.termination import LONGEST_HOLD_S
 
 
@@ -33,7 +34,7 @@ class AgentSettings(BaseModel):
     """Whether the folder is still to come: then its absence is no fault."""
     host: str = "0.0.0.0"
     """Address to listen on."""
-    port: int = Field(default=AGENT_PORT, ge=0, le=65535)
+    port: Port = AGENT_PORT
     """Port to listen on."""
     longest_hold_s: float = Field(default=LONGEST_HOLD_S, gt=0)
     """How long a pod's end is held back when no operator lets it go."""

@@ -93,14 +93,13 @@ class EngineScaler:
         self.resting = False
         """Whether its engines are to get nothing more, because all are about to go."""
         self._starts = starts
-        self._began_s = now_s
         self._needed: deque[tuple[float, int]] = deque([(now_s, engines)])
         self._had: deque[tuple[float, int]] = deque([(now_s, engines)])
         self._recent: deque[tuple[float, int]] = deque()
         self._recent_sum = 0
         self._ready = engines
         self._grown_at_s = now_s - SETTLE_S
-        self._up_at_s: float | None = None
+        self._up_at_s = now_s
         self._down_at_s: float | None = None
         self._quiet_since_s: float | None = None
 
@@ -155,7 +154,7 @@ class EngineScaler:
         capacity = self.desired * bounds.slots
         flooded = self.desired == 0 or load.sequences > 2 * capacity
         late = load.oldest_wait_s > LONG_WAIT_S and engines.ready >= self.desired
-        wanted = needed if flooded or late else min(needed, self._least_since(now_s - UP_AFTER_S))
+        wanted = needed if flooded or late else self._least_since(now_s - UP_AFTER_S)
         if not flooded and engines.ready < self.desired:
             # What piles up until they are there is no measure of what comes in.
             wanted = min(wanted, ceil(load.sequences / bounds.slots))
@@ -195,14 +194,11 @@ class EngineScaler:
         if self.desired <= max(bounds.least, 1) or engines.failing or self.resting:
             return False
         window_s = self.window_s
-        known_s = now_s - (self._began_s if self._up_at_s is None else max(self._began_s, self._up_at_s))
         lately = self._down_at_s is not None and now_s - self._down_at_s < window_s / STEPS_IN_WINDOW
         enough = max(count for _, count in self._needed) < self.desired
-        return known_s >= window_s and not lately and enough
+        return now_s - self._up_at_s >= window_s and not lately and enough
 
     def _turn(self, wanted: int, cause: Cause, now_s: float) -> None:
-        if wanted == self.desired:
-            return
         if wanted > self.desired:
             self._up_at_s = now_s
             self.resting = False

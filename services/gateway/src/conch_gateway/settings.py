@@ -6,13 +6,13 @@ from pydantic import Field
 
 from conch_contracts.names import GATEWAY_PORT
 from conch_gateway.requests.template_policy import TEMPLATE_VARIABLES
-from conch_kit.settings import ServiceSettings
+from conch_kit.settings import Port, ServiceSettings
 
 
 class GatewaySettings(ServiceSettings):
     """Settings of the gateway."""
 
-    port: int = Field(default=GATEWAY_PORT, ge=0, le=65535)
+    port: Port = GATEWAY_PORT
     """The public port."""
     api_keys_file: Path | None = None
     """File with one API key per line, re-read on change; without it every request is allowed."""

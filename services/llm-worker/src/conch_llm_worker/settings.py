@@ -6,12 +6,13 @@ from pydantic import Field
 
 from conch_contracts.names import SERVICE_PORT
 from conch_kit.service.worker import WorkerSettings
+from conch_kit.settings import Port
 
 
 class LlmWorkerSettings(WorkerSettings):
     """What the llm-worker can be told, beside what every worker can."""
 
-    port: int = Field(default=SERVICE_PORT, ge=0, le=65535)
+    port: Port = SERVICE_PORT
     cache_dir: Path | None = None
     """Where tokenizer bundles are kept, so that a restart needs no Redis.
 

@@ -7,13 +7,13 @@ from pydantic import Field
 
 from conch_contracts.names import SERVICE_PORT
 from conch_kit.addresses.rules import Entry
-from conch_kit.settings import ServerSettings
+from conch_kit.settings import Port, ServerSettings
 
 
 class MediaSettings(ServerSettings):
     """What the media process can be told; it has no registry, so that who breaks into it gets none."""
 
-    port: int = Field(default=SERVICE_PORT, ge=0, le=65535)
+    port: Port = SERVICE_PORT
     max_fetches: int = Field(default=16, ge=1, le=1024)
     """Pictures that are fetched at once; one more is refused. Each may take twice its bytes of memory."""
     max_bytes: int = Field(default=20_000_000, ge=1024)

@@ -6,12 +6,13 @@ from pydantic import Field
 
 from conch_contracts.names import SERVICE_PORT
 from conch_kit.service.worker import WorkerSettings
+from conch_kit.settings import Port
 
 
 class SpeechWorkerSettings(WorkerSettings):
     """What the speech-worker can be told, beside what every worker can."""
 
-    port: int = Field(default=SERVICE_PORT, ge=0, le=65535)
+    port: Port = SERVICE_PORT
     max_message_bytes: int = Field(default=1024 * 1024, ge=1)
     """Longest message that goes before a file."""
     max_file_bytes: int = Field(default=512 * 1024 * 1024, ge=1)

@@ -5,14 +5,14 @@ from pathlib import Path
 from pydantic import Field
 
 from conch_contracts.names import SERVICE_PORT
-from conch_kit.settings import ServiceSettings
+from conch_kit.settings import Port, ServiceSettings
 from conch_tokenizer.children.limits import ChildLimits, TimeLimits
 
 
 class TokenizerSettings(ServiceSettings):
     """Settings of one tokenizer process."""
 
-    port: int = Field(default=SERVICE_PORT, ge=0, le=65535)
+    port: Port = SERVICE_PORT
     """Port of the service; 0 means any free one."""
     cache_dir: Path | None = None
     """Folder for unpacked tokenizer bundles; kept over restarts and safe to share between processes.

@@ -297,6 +297,18 @@ async def test_a_client_may_wait_less_long_for_a_slot_too() -> None:
     await first
 
 
+async def test_a_stream_whose_engine_has_come_waits_for_a_slot_no_longer_than_its_client() -> None:
+    patient = sleeping(routing=RoutingPolicy(queue_wait_s=3600))
+    running = gateway({GENERATE_PATH: streamed(asyncio.Event())}, known=at_zero(patient), hold_status_s=0.01)
+    (first,) = await held(running, 1, STREAM)
+    second = asyncio.create_task(running.client.post(PATH, STREAM, [(b"x-conch-max-wait", b"0.5")]))
+    await eventually(lambda: running.admission.waiting()["local/tiny-chat"] == 2, "one more that waits")
+    awake(running, patient, slots=1)
+    assert b"error" in (await asyncio.wait_for(second, 30)).body
+    running.client.hang_up()
+    await first
+
+
 async def test_a_wait_that_is_no_time_is_a_400_that_names_the_header() -> None:
     answer = await gateway().client.post(PATH, CHAT, [(b"x-conch-max-wait", b"-1")])
     assert (answer.status, answer.error["param"]) == (400, "x-conch-max-wait")

@@ -56,6 +56,20 @@ async def test_the_worker_is_told_everything():
     assert (preparation["context"], preparation["chat"]["messages"]) == (64, [{"role": "user", "content": "hi"}])
 
 
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"stop_token_ids": [1000]}, "stop_token_ids"),  # the model has so many ids, from 0
+        ({"messages": [1, 2, 1000]}, "messages"),
+    ],
+)
+async def test_what_the_model_does_not_have_is_refused_before_anybody_is_asked(fields, param):
+    served = gateway()
+    answer = await served.client.post(PATH, {**CHAT, **fields})
+    assert (answer.status, orjson.loads(answer.body)["error"]["param"]) == (400, param)
+    assert served.upstream.sent(PREPARE_PATH) == []
+
+
 async def test_what_the_services_are_sent_is_what_their_contracts_say():
     served = gateway()
     await served.client.post(PATH, {**CHAT, "logit_bias": {"5": 1}, "seed": 3, "bad_words": ["x"], "logprobs": True})

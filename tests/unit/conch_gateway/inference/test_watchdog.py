@@ -17,6 +17,7 @@ from conch_gateway.inference.watchdog import (
 from conch_kit.errors import UpstreamTimeout
 from conch_kit.http.asgi import ClientGone
 from testkit.gateway.fakes import FakeConnection
+from testkit.waiting import eventually
 
 LIMITS = WatchdogLimits(deadline=200, keep_alive_s=15)
 
@@ -128,6 +129,22 @@ async def test_a_sign_of_life_that_waits_for_its_client_ends_with_the_work(clien
     async with asyncio.timeout(30), RequestWatchdog(client, waiting, WatchdogLimits(deadline=1e12, keep_alive_s=0.03)):
         await began.wait()
     await asyncio.wait_for(ended.wait(), 30)
+
+
+async def test_no_sign_of_life_follows_the_end_of_the_work(client):
+    told = []
+
+    def telling(name):
+        async def tell():
+            told.append(name)
+
+        return RequestWatchdog(client, tell, WatchdogLimits(deadline=1e12, keep_alive_s=0.03))
+
+    async with telling("over"):
+        pass
+    async with telling("under way"):
+        await eventually(lambda: told.count("under way") >= 2, "two signs of life")
+    assert "over" not in told
 
 
 async def test_work_without_end_is_ended_at_its_deadline(client):

@@ -33,6 +33,7 @@ def others(taken: int = 0, waiting: int = 0, gateways: int = 1, *, away: bool = 
         (others(taken=0, waiting=9), 3, 1, 11, 0),
         (others(taken=0, waiting=10), 2, 1, 10, 0),  # a slot is free, and it belongs to those who wait elsewhere
         (others(taken=0, waiting=10), 0, 4, 10, 2),  # a request with many choices gets what is mine
+        (others(taken=0, waiting=40), 0, 1, 1, 1),  # a tenth of a slot is mine, and nobody has taken it
         (others(waiting=5), 0, 1, 0, 0),  # who does not wait yet asks for nothing
         (others(taken=4, gateways=1, away=True), 1, 1, 2, 1),
         (others(taken=4, gateways=1, away=True), 2, 1, 3, 0),

@@ -136,6 +136,13 @@ def test_a_wrong_chat_field_is_refused(fields, param, code):
     assert (caught.value.param, caught.value.code) == (param, code)
 
 
+@pytest.mark.parametrize(("validate", "param"), [(validation.chat, "messages"), (validation.completion, "prompt")])
+def test_a_request_without_a_prompt_is_refused(validate, param):
+    with pytest.raises(InvalidRequest) as caught:
+        validate({})
+    assert (caught.value.param, caught.value.code) == (param, "missing_required_parameter")
+
+
 @pytest.mark.parametrize(
     ("prompt", "param"),
     [

@@ -73,6 +73,12 @@ async def running(**more: Any) -> AsyncIterator[Running]:
             await found.request
 
 
+async def test_an_answer_that_is_kept_is_given_whole_only() -> None:
+    async with running() as one:
+        refused = await one.gateway.client.get(one.path, query=b"stream=true")
+        assert (refused.status, orjson.loads(refused.body)["error"]["param"]) == (400, "stream")
+
+
 async def test_the_client_has_it_at_once_as_queued_and_then_as_it_ends() -> None:
     async with running() as one:
         first = one.gateway.client.connections[0].pieces

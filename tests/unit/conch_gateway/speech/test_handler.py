@@ -75,6 +75,15 @@ async def test_how_tokens_are_drawn_is_told():
     assert parameters.max_tokens == 5
 
 
+async def test_the_worker_is_told_how_long_its_engine_may_take():
+    times = {"timeout_s": 600, "first_token_timeout_s": 12, "inter_token_timeout_s": 3}
+    served = serving(answered(TEXT, USAGE), known=[speech_route(routing=RoutingPolicy(**times))])
+    await post(served)
+    told = asked(served.upstream.posts[0].body)
+    assert (told.first_token_timeout_s, told.inter_token_timeout_s) == (12, 3)
+    assert 590 < told.timeout_s <= 600
+
+
 async def test_a_worker_that_says_nothing_at_all_is_given_up_long_before_the_requests_end():
     silent = RoutingPolicy(timeout_s=600, first_token_timeout_s=0.1, inter_token_timeout_s=600)
     worker = FakeAnswer(503, pieces=(asyncio.Event(),))

@@ -259,6 +259,19 @@ async def test_a_lost_connection_breaks_what_is_open_and_what_waits(client: Play
     assert not client.connection.busy
 
 
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_what_nobody_waits_for_any_more_is_not_kept_to_be_sent(client: PlayedClient, *, cancelled: bool) -> None:
+    body = bytearray(10 * STREAM_WINDOW_BYTES)
+    await client.request(body)
+    with pytest.raises(BufferError):
+        body.clear()  # a view of it waits for a window
+    if cancelled:
+        client.connection.cancel(1)
+    else:
+        client.connection.connection_lost(None)
+    body.clear()
+
+
 async def test_a_header_block_may_come_in_pieces(client: PlayedClient) -> None:
     heard = await client.request()
     block = NO_TABLE + write_block(ANSWER_HEAD)

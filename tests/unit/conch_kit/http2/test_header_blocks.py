@@ -2,6 +2,7 @@
 
 import pytest
 
+from conch_kit.http2 import header_blocks
 from conch_kit.http2.errors import ProtocolViolation
 from conch_kit.http2.header_blocks import MAX_BLOCK_BYTES, BlockReader, write_block
 
@@ -16,6 +17,16 @@ def test_a_block_that_was_written_is_read_again():
     block = NO_TABLE + write_block([("grpc-status", "0"), ("grpc-message", "fine")])
     reader = BlockReader()
     assert reader.read(block) == reader.read(block) == {"grpc-status": "0", "grpc-message": "fine"}
+
+
+def test_only_a_few_short_blocks_are_remembered(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(header_blocks, "_REMEMBERED", 2)
+    reader = BlockReader()
+    for number in range(9):
+        reader.read(NO_TABLE + write_block([("a", str(number))]))
+    reader.read(NO_TABLE + write_block([("a", "x" * header_blocks._REMEMBERED_BYTES)]))
+    assert len(reader._known) <= 2
+    assert all(len(block) <= header_blocks._REMEMBERED_BYTES for block in reader._known)
 
 
 def test_fields_that_count_for_more_than_a_block_may_are_refused():

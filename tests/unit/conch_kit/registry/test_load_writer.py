@@ -62,6 +62,10 @@ async def test_changes_wait_for_the_end_of_a_rest_and_what_is_urgent_does_not(mo
         assert len(redis.sent) == 1
         writer.changed(urgent=True)
         await eventually(lambda: len(redis.sent) == 2, "the urgent record")
+        writer.changed()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(redis.sent) == 2, "what was urgent is over"
 
 
 async def test_a_gateway_rests_longer_alone_and_another_one_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +79,17 @@ async def test_a_gateway_rests_longer_alone_and_another_one_is_told_at_once(monk
         writer.beside(others=True)
         writer.changed()
         await eventually(lambda: len(redis.sent) == 3, "the record after a short rest")
+
+
+async def test_what_has_not_changed_is_not_written_before_its_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_writer, "REST_ALONE_S", 0.0)
+    redis = _Redis()
+    async with _writer(redis) as writer:
+        writer.changed()
+        await eventually(lambda: len(redis.sent) == 1, "the record")
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(redis.sent) == 1
 
 
 async def test_without_a_change_a_record_comes_again_and_again() -> None:

@@ -23,6 +23,8 @@ ENDED = {b"chat": b"1000 local/a"}
         pytest.param(LASTS, {}, {A: {CHAT}}, Renewal({CHAT: A}, [], []), id="waiting, and long enough"),
         pytest.param(LASTS, {}, {A: set()}, Renewal({}, [b"chat"], []), id="back, and wants it no more"),
         pytest.param({b"chat": b"garbage"}, {}, {}, Renewal({}, [b"chat"], []), id="unreadable"),
+        pytest.param({b"chat": b"1050"}, {}, {}, Renewal({}, [b"chat"], []), id="without a model"),
+        pytest.param({b"chat": b"soon local/a"}, {}, {}, Renewal({}, [b"chat"], []), id="without a time"),
         pytest.param({b"chat": b"9999 local/a"}, {}, {}, Renewal({}, [b"chat"], []), id="too far ahead"),
     ],
 )

@@ -1,5 +1,6 @@
 """The live copy of the registry on a Redis that comes and goes; what Redis itself does is in the integration tests."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -53,6 +54,13 @@ async def test_a_process_has_the_full_time_again_only_after_redis_was_away(away:
     assert await urls() == alive
     clock.advance(EXPIRY_S + 1)
     assert await urls() == [], "once only"
+
+
+async def test_who_waits_for_a_list_that_does_not_come_goes_on_without() -> None:
+    reader = RegistryReader(Redis(), pools=[Pool.LLM], clock=FakeClock())  # type: ignore[arg-type]
+    async with asyncio.timeout(30):
+        assert not await reader.wait_loaded(0.001)
+        assert not await reader.wait_answered(0.001)
 
 
 @pytest.mark.parametrize(

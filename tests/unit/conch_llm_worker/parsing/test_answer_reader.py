@@ -180,7 +180,7 @@ def test_numbers_beyond_every_float_are_values_in_other_notations_too() -> None:
     assert whole(read(GLM, [said]))[2] == (("get_weather", '{"days": 1e999}'),)
 
 
-@pytest.mark.parametrize("value", ["1e5x", "Nothing", "--1", "nan"])
+@pytest.mark.parametrize("value", ["1e5x", "Nothing", "--1", "nan", r"'\uzzzz'", r"'\UFFFFFFFF'", r"'\x4'"])
 def test_a_word_that_is_no_value_makes_no_call(value: str) -> None:
     said = f"[add(a={value})]"
     assert whole(read(PYTHONIC, [said])) == (said, "", ())

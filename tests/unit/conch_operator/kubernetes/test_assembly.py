@@ -1,6 +1,7 @@
 """What of a release's settings reaches the parts of a leader."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect, Pool
 from conch_kit.redis.client import RedisClient
+from conch_kit.redis.connection import Argument
 from conch_kit.registry.name_reservations import NameReservations
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.triton.client import TritonClient
@@ -86,3 +88,14 @@ def test_rounds_know_whose_models_they_serve_and_under_which_names(
 
 def test_the_names_of_deleted_models_are_reserved(opened: Opened) -> None:
     assert isinstance(ports_of(release(), opened, 1).ports.reservations, NameReservations)
+
+
+async def test_the_fence_of_the_lease_goes_with_what_is_written_to_the_registry(opened: Opened) -> None:
+    class Noting(RedisClient):
+        async def execute(self, *args: Argument, timeout_s: float | None = None) -> Any:
+            self.asked = args
+            return b"epoch", 1
+
+    redis = Noting(f"redis://{NOBODY}/0")
+    await ports_of(release(), replace(opened, redis=redis), 123_456).ports.publisher.publish({})
+    assert 123_456 in redis.asked

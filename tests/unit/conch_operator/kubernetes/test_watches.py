@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from aiohttp import web
 
 from conch_operator.kubernetes import watches
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, POD, Kind
-from conch_operator.kubernetes.watches import watching
+from conch_operator.kubernetes.watches import KopfHangs, watching
 from testkit.servers.catch_all_http import every_path
 from testkit.waiting import eventually
 
@@ -123,6 +124,22 @@ async def test_a_list_that_hangs_is_asked_for_again(tmp_path: Path, monkeypatch:
         server.say("ADDED", POD, "2")
         await eventually(lambda: len(changes) == 1, "a change that a watch tells")
     assert server.hung == 0
+
+
+async def test_a_kopf_that_does_not_stop_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on = threading.Event()
+
+    async def hang(**_: object) -> None:
+        goes_on.wait()
+
+    monkeypatch.setattr(watches.kopf, "operator", hang)
+    monkeypatch.setattr(watches, "STOP_S", 0.01)
+    try:
+        with pytest.raises(KopfHangs):
+            async with watching(lambda: None, lambda _: None, ["ns"], [], stale_s=60):
+                pass
+    finally:
+        goes_on.set()
 
 
 async def test_bookmarks_keep_a_watch_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

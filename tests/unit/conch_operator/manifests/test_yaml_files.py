@@ -66,6 +66,13 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load([tmp_path / "none.yaml"])
 
 
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (binary := tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    for file in (tmp_path, binary):
+        with pytest.raises(ManifestError, match=f"{file}: cannot be read"):
+            load([file])
+
+
 def test_good_objects_are_found_beside_bad_ones(tmp_path: Path) -> None:
     reading = read([written(tmp_path, GOOD + "---\n" + GOOD.replace("tiny", "Bad"))])
     assert [manifest.deployment.model_id for manifest in reading.manifests] == ["local/tiny"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from conch_operator.scaling.decision import Bounds, Cause, EngineScaler, EnginesSeen, ModelLoad
+from conch_operator.scaling.decision import Bounds, Cause, EngineScaler, EnginesSeen, ModelLoad, needed_for
 from conch_operator.scaling.starts import StartTimes
 from generate.scaling_day.loads import Day, days
 from generate.scaling_day.oracle import engine_hours
@@ -49,6 +49,7 @@ def busy(sequences: int, wait_s: float = 0.0, *, complete: bool = True) -> Model
         (0, busy(1, complete=False), 1, 1),
         (1, busy(14), 5, 1),  # more for a moment is no reason
         (1, busy(14), 11, 2),
+        (1, busy(14, complete=False), 11, 2),  # what is known of is there
         (1, busy(21), 1, 3),  # twice what all can take is
         (1, busy(14, wait_s=6), 1, 2),
         (1, busy(500), 1, 5),  # at most four more, or twice as many, in the time of a start
@@ -63,12 +64,58 @@ def test_engines_that_start_count_as_if_they_were_there() -> None:
     assert model(3).lives(10, busy(21), EnginesSeen(ready=1)) == 3
 
 
+def test_what_piles_up_while_engines_start_asks_for_no_more_than_it_fills() -> None:
+    assert model(3).lives(20, busy(28), EnginesSeen(ready=1)) == 3
+    assert model(1).lives(5, busy(14), EnginesSeen()) == 1, "and for none at once"
+
+
+@pytest.mark.parametrize(
+    ("engines", "ready", "after_s", "wanted"),
+    [
+        (6, 6, 1, 12),  # twice as many, where that is more than four
+        (1, 1, 15, 5),  # engines that have not come yet are none to count on
+        (1, 3, 16, 5),  # nor are those that are about to go
+        (4, 0, 1, 8),  # those that were there a start ago come back
+    ],
+)
+def test_a_flood_starts_as_many_engines_as_there_were(engines: int, ready: int, after_s: int, wanted: int) -> None:
+    assert model(engines, most=20).lives(after_s, busy(500), EnginesSeen(ready=ready)) == wanted
+
+
+def test_engines_that_come_sooner_than_usual_count_once_they_have_settled() -> None:
+    one = model(1)
+    one.lives(2, busy(500), EnginesSeen(ready=1))
+    assert one.lives(17, busy(500), EnginesSeen(ready=5)) == 8
+
+
+def test_a_flood_turns_nothing_at_the_bound() -> None:
+    one = model(8)
+    one.lives(60, busy(500))
+    assert one.scaler.changed_at_s is None
+
+
+def test_fewer_than_the_minimum_are_never_wanted_for_a_moment() -> None:
+    one = model(3, least=3)
+    one.lives(2 * WINDOW_S, busy(1))
+    assert one.scaler.changed_at_s is None
+
+
+def test_each_request_fills_an_engine_that_takes_one() -> None:
+    assert needed_for(3, replace(BOUNDS, slots=1, target=0.5)) == 3
+
+
 def test_fewer_stay_one_at_a_time_once_fewer_were_enough_for_the_window() -> None:
     one = model(5, least=1)
     assert one.lives(WINDOW_S - 1, busy(7)) == 5
     assert one.lives(2, busy(7)) == 4
     assert one.lives(WINDOW_S // 4 - 2, busy(7)) == 4
     assert one.lives(3, busy(7)) == 3
+
+
+def test_engines_that_take_long_to_start_stay_for_three_starts() -> None:
+    one = Model(EngineScaler(2, 0.0, StartTimes([200])))
+    assert one.lives(599, busy(7)) == 2
+    assert one.lives(2, busy(7)) == 1
 
 
 def test_what_was_needed_once_counts_for_the_whole_window() -> None:
@@ -105,7 +152,7 @@ def test_all_leave_the_route_before_they_go() -> None:
     one = model(2)
     one.lives(60, QUIET)
     assert not one.scaler.resting
-    assert (one.lives(60, QUIET), one.scaler.resting) == (2, True)
+    assert (one.lives(2 * WINDOW_S, QUIET), one.scaler.resting) == (2, True)
     assert one.lives(1, QUIET, EnginesSeen(2, drained=True)) == 0
     assert one.scaler.cause is Cause.IDLE
 
@@ -121,7 +168,7 @@ def test_a_request_gets_engines_back_that_were_about_to_go() -> None:
 @pytest.mark.parametrize("load", [replace(QUIET, idle_s=5.0), replace(QUIET, complete=False)])
 def test_no_model_rests_that_may_have_had_a_request(load: ModelLoad) -> None:
     one = model(1)
-    one.lives(500, load)
+    assert one.lives(500, load) == 1
     assert not one.scaler.resting
 
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnxruntime.capi import onnxruntime_pybind11_state as onnx_errors
 from safetensors.numpy import load_file, save_file
 
 from conch_contracts.dialects import encoder as dialect
-from conch_runtime_cpu.engine.encoder import Encoder, load_encoder
+from conch_runtime_cpu.engine.encoder import Encoder, computed, load_encoder
 from conch_runtime_cpu.errors import UnservableRequest, UnusableModel
 from conch_runtime_cpu.graphs.encoder_architecture import parse_encoder_architecture
 from conch_runtime_cpu.settings import EncoderSettings, parse_encoder_settings
@@ -113,3 +114,13 @@ def test_settings_name_an_output_that_there_is() -> None:
     config = json.dumps({"parameters": {key: {"string_value": value} for key, value in values.items()}})
     with pytest.raises(UnusableModel, match="last_hidden_state, logits"):
         parse_encoder_settings(config)
+
+
+@pytest.mark.parametrize("failure", [onnx_errors.Fail, onnx_errors.InvalidArgument])
+def test_a_batch_that_a_graph_cannot_compute_is_the_fault_of_its_request(failure: type[Exception]) -> None:
+    class Failing:
+        def run(self, *asked: object) -> None:
+            raise failure("no room for it\nat node 7")
+
+    with pytest.raises(UnservableRequest, match=r"no room for it$"):
+        computed(Failing(), dialect.LOGITS, {})  # type: ignore[arg-type]

@@ -119,6 +119,16 @@ def test_a_closed_channel_ends_its_request_and_no_other(engine: TokensEngine) ->
     assert closed.responses.empty()
 
 
+def test_the_place_of_a_closed_channel_goes_to_the_next() -> None:
+    engine = EngineThread(Scheduler(ConstantModel(slots=1)), ResponseQueue(PartialResponse, PartialResponse.add))
+    engine.start()
+    other = RecordingChannel()
+    engine.submit(_request(10**9), RecordingChannel(closed=True))
+    engine.submit(_request(3), other)
+    assert other.wait_final()[0] == [1, 1, 1]
+    engine.stop()
+
+
 def test_a_crash_answers_everyone_and_refuses_what_comes_later(engine: TokensEngine) -> None:
     channels = [RecordingChannel(), RecordingChannel()]
     engine.submit(_request(10**9), channels[0])

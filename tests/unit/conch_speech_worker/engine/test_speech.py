@@ -31,8 +31,10 @@ class Engine:
 
     def __init__(self, *messages: Mapping[str, tuple[str, list[Any]]]) -> None:
         self._messages = messages
+        self.limits: dict[str, float] = {}
 
     async def stream(self, *asked: object, **limits: float) -> AsyncIterator[ModelInferResponse]:
+        self.limits = limits
         for tensors in self._messages:
             response = ModelInferResponse()
             for name, (datatype, values) in tensors.items():
@@ -53,6 +55,15 @@ async def test_a_window_is_what_the_last_message_says() -> None:
     window, alive = await heard({}, TOLD, {}, HEARD)
     assert (window.ids, window.logprobs, window.times) == ((5, 6), (-0.5, -0.25), (0.0, 0.5, 1.0))
     assert (window.language_id, window.no_speech_prob, alive) == (1, 0.25, 4)
+
+
+@pytest.mark.parametrize(("window_s", "first_s"), [(60.0, 20.0), (10.0, 10.0)])
+async def test_each_part_of_a_call_has_the_time_that_the_request_gives_it(window_s: float, first_s: float) -> None:
+    engine = Engine(TOLD, HEARD)
+    request = transcribe_request(words=True, first_token_timeout_s=20.0, inter_token_timeout_s=2.5)
+    calls = SpeechCalls(engine, request, VOCABULARY, lambda: None)  # type: ignore[arg-type]
+    await calls.hear(np.zeros(16, np.float32), [1, 2], window_s)
+    assert engine.limits == {"first_timeout_s": first_s, "inter_timeout_s": 2.5, "timeout_s": window_s}
 
 
 async def test_what_is_no_number_is_not_told() -> None:

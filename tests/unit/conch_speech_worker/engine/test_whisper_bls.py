@@ -150,6 +150,27 @@ async def test_the_read_of_the_config_takes_its_time_from_the_requests(first_tok
     assert triton.patience == patience
 
 
+@pytest.mark.parametrize(("first_token_timeout_s", "first_s"), [(120.0, 10.0), (5.0, 5.0)])
+async def test_a_stream_has_the_time_that_the_request_gives_it(first_token_timeout_s, first_s):
+    class Streaming(Saying):
+        async def model_config(self, address, model, *, timeout_s=5.0):
+            config = await super().model_config(address, model, timeout_s=timeout_s)
+            config.model_transaction_policy.decoupled = True
+            return config
+
+        async def stream(self, address, message, **limits):
+            self.limits = limits
+            yield await self.infer(address, message, timeout_s=0)
+
+    triton = Streaming(b"w03")
+    asked = request(first_token_timeout_s=first_token_timeout_s, inter_token_timeout_s=2.5)
+    window = await WhisperCalls(triton, asked, VOCABULARY, lambda: None, FakeClock()).hear(
+        pcm(spoken([3])), PROMPT, 10.0
+    )
+    assert window.completion_tokens == 1
+    assert triton.limits == {"first_timeout_s": first_s, "inter_timeout_s": 2.5, "timeout_s": 10.0}
+
+
 async def test_parts_have_their_own_times_and_the_silent_ones_are_not_asked_for():
     triton = Saying(b"w01", b"w02")
     sound = pcm(spoken([1] * 40), silence(16), spoken([2] * 20))

@@ -40,7 +40,6 @@ class Outbox:
     def disconnect(self) -> None:
         """Write nothing any more, and forget what was not sent."""
         self._transport = None
-        self._frames.clear()
         self._bodies.clear()
 
     def write(self, frame: bytes) -> None:

@@ -71,8 +71,7 @@ class _ClosingCall:
         self._call = call
 
     def due(self, now: float) -> None:
-        """Cancel it, which makes it end."""
-        deadlines().remove(self)
+        """Cancel it, which makes it end, and that is the end of this."""
         self._call.cancel()
 
 

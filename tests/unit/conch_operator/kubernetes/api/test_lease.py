@@ -195,6 +195,21 @@ async def test_the_fence_grows_with_every_holder_and_with_a_lease_that_is_made_a
     assert fences[-1] < 2**53
 
 
+async def test_the_fence_of_a_lease_that_is_made_again_is_larger_however_often_the_first_changed_hands(
+    world: World,
+) -> None:
+    first = world.operator("a")
+    await first.acquire()
+    world.spec()["leaseTransitions"] = 3 * 2**20
+    restarted = world.operator("a")
+    await restarted.acquire()
+    world.api.lease = None
+    world.api.created = "2026-01-01T00:00:01Z"
+    again = world.operator("a")
+    await again.acquire()
+    assert first.fence < restarted.fence < again.fence
+
+
 async def test_who_takes_it_over_gets_it_at_once_and_begins_when_its_holder_must_have_stopped(world: World) -> None:
     first = world.operator("a")
     await first.acquire()

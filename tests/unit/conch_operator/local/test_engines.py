@@ -1,0 +1,27 @@
+"""Engines of `conch up`: what their processes are given."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from conch_operator.local.engines import GRACE_S, LONGEST_PAUSE_S, LocalEngines
+from conch_operator.local.supervisor import RestartPolicy
+
+
+class Noting:
+    """Starts nothing, and keeps what it was asked for."""
+
+    def remove_shared_memory_at_exit(self, prefix: str) -> None:
+        self.prefix = prefix
+
+    def supervise(self, name: str, command: object, changed: object, policy: RestartPolicy) -> SimpleNamespace:
+        self.name, self.policy = name, policy
+        return SimpleNamespace()
+
+
+async def test_an_engine_is_tried_again_and_killed_in_time_and_leaves_no_shared_memory() -> None:
+    supervisor: Any = Noting()
+    component: Any = SimpleNamespace(name="one")
+    nothing: Any = None
+    await LocalEngines(supervisor, nothing, nothing, lambda: None).start(component)
+    assert supervisor.policy == RestartPolicy(longest_pause_s=LONGEST_PAUSE_S, grace_s=GRACE_S)
+    assert (supervisor.name, bool(supervisor.prefix)) == ("one", True)
