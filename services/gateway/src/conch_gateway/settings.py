@@ -63,7 +63,8 @@ class GatewaySettings(ServiceSettings):
     hold_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
     """What the bodies and prompts of all requests may take that wait for engines to start; one more is a 429."""
     queue_bytes: int = Field(default=128 * 1024 * 1024, ge=1024)
-    """What the bodies and prompts of all requests may take that wait for a free engine; one more is a 429."""
+    """What the bodies and prompts of all requests may take that wait for a free engine, or for a worker or tokenizer
+    that is away; one more is a 429."""
     redis_timeout_s: float = Field(default=0.25, gt=0)
     """Connecting to Redis, or one short command; three that take longer make the gateway go on without it."""
     tokenizer_timeout_s: float = Field(default=5.0, gt=0)
