@@ -54,6 +54,8 @@ MESSAGES: list[tuple[Any, str, str]] = [
     ([{"role": "user", "content": 3}], "messages.0.content", "invalid_value"),
     ([*HELLO * 5000], "messages", "invalid_value"),
     ([{}] * MILLION, None, "too_complex"),
+    ([[]] * 160_000, None, "too_complex"),
+    ([[]] * 45_000, "messages", "invalid_value"),
     ([{"role": "user", "content": [{"type": "hologram"}]}], "messages.0.content.0.type", "invalid_value"),
     (
         [
@@ -130,6 +132,8 @@ ROWS: dict[int, list[Row]] = {
         *both("logit_bias", {str(number): 1 for number in range(20_000)}, {str(VOCABULARY): 1}),
         Row(CHAT, {"logit_bias": {f"{number:x}": 1 for number in range(MILLION)}}, None, "request_too_large", 413),
         Row(TEXT, {"logit_bias": {str(number): 1 for number in range(MILLION // 2)}}, None, "too_complex"),
+        Row(TEXT, {"logit_bias": {str(number): 1 for number in range(190_000)}}, None, "too_complex"),
+        Row(TEXT, {"logit_bias": {str(number): 1 for number in range(95_000)}}, "logit_bias"),
         *(Row(CHAT, {"logit_bias": {key: 1}}, f"logit_bias.{key}") for key in ("abc", "-1")),
         *(Row(CHAT, {"logit_bias": {"1": value}}, "logit_bias.1") for value in (101, -101, 1e308)),
     ],
