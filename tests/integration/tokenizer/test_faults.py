@@ -181,6 +181,20 @@ def test_a_text_that_the_context_cannot_hold_is_a_400(tokenizer: RunningTokenize
     assert_serves(tokenizer)
 
 
+def test_a_text_that_takes_too_long_is_a_400_that_names_it(
+    redis: RedisServer, bundle: tuple[Digest, bytes], tmp_path: Path
+) -> None:
+    hurried = {"CONCH_TEMPLATE_TIMEOUT_S": "60", "CONCH_ENCODE_TIMEOUT_S": "0.5"}
+    with run_tokenizer(redis.url, bundle[0], tmp_path, **hurried) as tokenizer:
+        tries = (tokenizer.chat(" " * 4_000_000) for _ in range(RESPAWN_S))
+        # On a busy machine the child may get no processor, which is nobody's fault.
+        answer = next(answer for answer in tries if answer.status != 503)
+        error = answer.body["error"]
+        assert (answer.status, error["param"], error["code"]) == (400, "messages", "too_complex")
+        assert error["message"] == "the text could not be encoded within 0.5 s; make it shorter"
+        assert_serves(tokenizer)
+
+
 def test_text_over_the_bound_is_a_400(tokenizer: RunningTokenizer) -> None:
     answer = tokenizer.prepare(prompts=["x" * (4 * 1024**2 + 1)])
     assert (answer.status, answer.body["error"]["code"]) == (400, "context_length_exceeded")
