@@ -90,7 +90,7 @@ async def test_a_child_that_works_too_long_is_ended_and_its_request_blamed(
 
 async def test_a_child_that_got_no_processor_is_ended_and_its_request_not_blamed(board: WorkBoard) -> None:
     hung = await child(1)
-    async with Lanes(board, 2, TimeLimits(template_s=60, encode_s=0.2, load_s=60)) as lanes:
+    async with Lanes(board, 2, TimeLimits(template_s=60, encode_s=0.5, load_s=60)) as lanes:
         lanes.started(hung)
         board.row(1).begin(5, 6)
         board.row(1).encoding()
