@@ -9,7 +9,7 @@ from conch_kit.errors import InvalidRequest
 MAX_VALUES = 1_200_000
 """More than any context has token ids; each takes a parser some 40 ns."""
 MAX_TEXTS = 100_000
-"""Names count too, and cost most: 350 ns. A conversation of 4096 messages with 120 tools has half as many."""
+"""Names count too, and cost most: 350 ns. A conversation of 4096 turns with thoughts and calls has some 65,000."""
 MAX_CONTAINERS = 50_000
 """Objects and lists, into each of which somebody must look."""
 
