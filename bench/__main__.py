@@ -10,7 +10,7 @@ from pathlib import Path
 
 import orjson
 
-from bench import docs_page, machine, parsing, plots
+from bench import docs_page, machine, parsing, pictures, plots
 from bench.chain import run as chain
 from bench.encoders import run as encoders
 from bench.options import FULL, QUICK, Effort, Options, Part, parse
@@ -31,6 +31,8 @@ async def _sections(part: Part, folder: Path, effort: Effort, *, peers: bool) ->
             return await encoders.sections(folder, effort)
         case Part.SPEECH:
             return await speech.sections(folder, effort)
+        case Part.PICTURES:
+            return await pictures.sections(folder, effort)
         case Part.PARSING:
             return parsing.sections(effort)
 

@@ -14,6 +14,7 @@ class Part(StrEnum):
     RELAY = "relay"
     ENCODERS = "encoders"
     SPEECH = "speech"
+    PICTURES = "pictures"
     PARSING = "parsing"
 
     @property
@@ -24,6 +25,7 @@ class Part(StrEnum):
             Part.RELAY: "Gateway's relay",
             Part.ENCODERS: "Embeddings",
             Part.SPEECH: "Speech",
+            Part.PICTURES: "Pictures",
             Part.PARSING: "Answers taken apart",
         }[self]
 

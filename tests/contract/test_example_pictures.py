@@ -91,6 +91,18 @@ def test_answers_are_sure_and_cover_what_engines_are_to_prove() -> None:
     assert all(len(each["logprobs"]) == len(each["output_ids"]) for each in items)
 
 
+def test_two_pictures_in_the_other_order_are_known_to_give_other_numbers() -> None:
+    """So an engine that takes one for the other is seen."""
+    golden = _golden(VLM)
+    asked = {(each["prompt"], *each["pictures"]): each for each in golden["items"] if len(each["pictures"]) == 2}
+    swapped = ((each, asked.get((each["prompt"], *reversed(each["pictures"])))) for each in asked.values())
+    pairs = [(each, other) for each, other in swapped if other]
+    assert pairs
+    for first, second in pairs:
+        assert first["prompt_ids"] == second["prompt_ids"]
+        assert abs(first["logprobs"][0] - second["logprobs"][0]) > 3 * golden["tolerance_logprob"]
+
+
 def test_features_of_each_drawing_are_as_many_as_its_ids() -> None:
     features = {name: each.shape for name, each in _arrays(VLM).items() if name.startswith("features/")}
     assert len(features) >= 5

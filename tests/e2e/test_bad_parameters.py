@@ -54,6 +54,8 @@ MESSAGES: list[tuple[Any, str, str]] = [
     ([{"role": "user", "content": 3}], "messages.0.content", "invalid_value"),
     ([*HELLO * 5000], "messages", "invalid_value"),
     ([{}] * MILLION, None, "too_complex"),
+    ([[]] * 160_000, None, "too_complex"),
+    ([[]] * 45_000, "messages.0", "invalid_value"),
     ([{"role": "user", "content": [{"type": "hologram"}]}], "messages.0.content.0.type", "invalid_value"),
     (
         [
@@ -125,11 +127,17 @@ ROWS: dict[int, list[Row]] = {
         *both("length_penalty", 2),
     ],
     46: both("seed", 2**64, 1.5, "7"),
-    47: [*both("stop", ["x"] * 17, ["x"] * MILLION, "", "x" * 1_000_000), Row(CHAT, {"stop": [None]}, "stop.0")],
+    47: [
+        *both("stop", ["x"] * 17, ["x"] * 95_000, "", "x" * 1_000_000),
+        Row(CHAT, {"stop": ["x"] * MILLION}, None, "too_complex"),
+        Row(CHAT, {"stop": [None]}, "stop.0"),
+    ],
     48: [
         *both("logit_bias", {str(number): 1 for number in range(20_000)}, {str(VOCABULARY): 1}),
         Row(CHAT, {"logit_bias": {f"{number:x}": 1 for number in range(MILLION)}}, None, "request_too_large", 413),
         Row(TEXT, {"logit_bias": {str(number): 1 for number in range(MILLION // 2)}}, None, "too_complex"),
+        Row(TEXT, {"logit_bias": {str(number): 1 for number in range(190_000)}}, None, "too_complex"),
+        Row(TEXT, {"logit_bias": {str(number): 1 for number in range(95_000)}}, "logit_bias"),
         *(Row(CHAT, {"logit_bias": {key: 1}}, f"logit_bias.{key}") for key in ("abc", "-1")),
         *(Row(CHAT, {"logit_bias": {"1": value}}, "logit_bias.1") for value in (101, -101, 1e308)),
     ],
@@ -172,7 +180,7 @@ ROWS: dict[int, list[Row]] = {
             "messages.1.tool_call_id",
         ),
         Row(
-            CHAT, {"tools": [tool({"properties": {f"p{n}": {} for n in range(60_000)}})]}, "tools.0.function.parameters"
+            CHAT, {"tools": [tool({"properties": {f"p{n}": {} for n in range(45_000)}})]}, "tools.0.function.parameters"
         ),
         Row(CHAT, {"tools": [tool({"type": "strin"})]}, "tools.0.function.parameters.type"),
         Row(CHAT, {"tools": [tool({}), tool({"items": 3}, "g")]}, "tools.1.function.parameters.items"),

@@ -1,5 +1,6 @@
-"""A session as a coding agent has it: 120 tools, many turns, and all that such a client sends beside them."""
+"""A session as a coding agent has it: 120 tools, many turns, pictures, and all that such a client sends beside them."""
 
+import base64
 import json
 import shutil
 from collections.abc import Iterator
@@ -8,9 +9,12 @@ from typing import Any
 import pytest
 from anthropic import Anthropic
 
-from testkit.processes.conch_up import EXAMPLE, ConchUp
+from testkit.processes.conch_up import ROOT, ConchUp
 
+EXAMPLE = ROOT / "examples" / "tiny-vlm"
 CONTEXT = 16_384
+POSITIONS = 64
+"""Of a picture."""
 TOOLS = 120
 ROUNDS = 10
 """Of a call and its result; two turns each, beside what the user says."""
@@ -19,14 +23,18 @@ BETAS = ["interleaved-thinking-2025-05-14", "context-management-2025-06-27", "wh
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Anthropic]:
-    """Return the SDK for a model whose context holds the session: tiny-chat, stretched."""
+    """Return the SDK for a model that sees and whose context holds the session: tiny-vlm, stretched."""
     home = tmp_path_factory.mktemp("session")
-    folder = home / "tiny-chat"
-    shutil.copytree(EXAMPLE.parent / "tiny-chat", folder)
-    for file, field in (("config.json", "max_position_embeddings"), ("tokenizer_config.json", "model_max_length")):
-        fields = json.loads((folder / file).read_text())
-        (folder / file).write_text(json.dumps({**fields, field: CONTEXT}))
-    (home / "model.yaml").write_text(EXAMPLE.read_text().replace("path: tiny-chat", f"path: {folder}"))
+    folder = home / "tiny-vlm"
+    shutil.copytree(EXAMPLE, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"]["max_position_embeddings"] = CONTEXT
+    (folder / "config.json").write_text(json.dumps(config))
+    tokenizer = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**tokenizer, "model_max_length": CONTEXT}))
+    (home / "model.yaml").write_text(
+        EXAMPLE.with_suffix(".yaml").read_text().replace("path: tiny-vlm", f"path: {folder}")
+    )
     with ConchUp(home / "state", home / "model.yaml") as conch:
         url = conch.base_url.removesuffix("/v1")
         headers = {"x-claude-code-session-id": "1", "anthropic-beta": ",".join(BETAS)}
@@ -44,8 +52,8 @@ def tools() -> list[dict[str, Any]]:
     return made
 
 
-def turns() -> list[dict[str, Any]]:
-    """Return the whole session; it may be cut behind any turn of the user."""
+def turns(*, pictures: bool = True) -> list[dict[str, Any]]:
+    """Return the whole session, with or without what tools have shown; it may be cut behind any turn of the user."""
     found: list[dict[str, Any]] = [
         {
             "role": "user",
@@ -64,7 +72,9 @@ def turns() -> list[dict[str, Any]]:
         thought = {"type": "thinking", "thinking": "hm", "signature": "EqQBCgIYAhIkYTVj=="}
         said = {"type": "text", "text": "I look."}
         found.append({"role": "assistant", "content": [*([thought] if number % 2 else []), said, *calls]})
-        results: list[dict[str, Any]] = [_result(call["id"], number + at) for at, call in enumerate(calls)]
+        results: list[dict[str, Any]] = [
+            _result(call["id"], number + at, pictures=pictures) for at, call in enumerate(calls)
+        ]
         more = [{"type": "text", "text": "Go on."}] if number % 4 == 3 else []
         found.append({"role": "user", "content": [*results, *more]})
         if number == ROUNDS // 2:
@@ -72,11 +82,13 @@ def turns() -> list[dict[str, Any]]:
     return found
 
 
-def _result(call: Any, form: int) -> dict[str, Any]:
+def _result(call: Any, form: int, *, pictures: bool) -> dict[str, Any]:
     """Return a result in one of the forms that clients give it."""
     texts = [{"type": "text", "text": "print(1)"}, {"type": "text", "text": "print(2)"}]
     document = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "notes"}}
-    contents: list[Any] = ["print(1)", texts, [], [document], "No such file."]
+    data = base64.b64encode((EXAMPLE / "pictures" / "red_7.png").read_bytes()).decode()
+    shown = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+    contents: list[Any] = ["print(1)", texts, [], [document], "No such file.", [*texts, *([shown] if pictures else [])]]
     content = contents[form % len(contents)]
     return {
         "type": "tool_result",
@@ -89,7 +101,7 @@ def _result(call: Any, form: int) -> dict[str, Any]:
 
 def asked(session: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "model": "tiny-chat",
+        "model": "tiny-vlm",
         "system": [
             {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1; cc_entrypoint=cli"},
             {"type": "text", "text": "You are an agent.", "cache_control": {"type": "ephemeral"}},
@@ -110,6 +122,8 @@ def test_no_turn_of_a_session_is_refused(client: Anthropic) -> None:
     ]
     assert counts == sorted(counts)
     assert counts[0] > TOOLS * 10
+    blind = client.messages.count_tokens(**asked(turns(pictures=False))).input_tokens
+    assert counts[-1] >= blind + 2 * POSITIONS
     for end in (1, len(session)):
         with client.messages.stream(
             **asked(session[:end]),

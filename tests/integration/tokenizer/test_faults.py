@@ -181,6 +181,19 @@ def test_a_text_that_the_context_cannot_hold_is_a_400(tokenizer: RunningTokenize
     assert_serves(tokenizer)
 
 
+def test_a_text_that_takes_too_long_is_refused_and_blamed_where_it_had_a_processor(
+    redis: RedisServer, bundle: tuple[Digest, bytes], tmp_path: Path
+) -> None:
+    hurried = {"CONCH_TEMPLATE_TIMEOUT_S": "60", "CONCH_ENCODE_TIMEOUT_S": "0.5"}
+    with run_tokenizer(redis.url, bundle[0], tmp_path, **hurried) as tokenizer:
+        answer = tokenizer.chat(" " * 4_000_000)
+        said = "the text could not be encoded within 0.5 s"
+        expected = {400: ("messages", "too_complex", f"{said}; make it shorter"), 503: (None, "overloaded", said)}
+        error = answer.body["error"]
+        assert (error["param"], error["code"], error["message"]) == expected[answer.status]
+        assert_serves(tokenizer)
+
+
 def test_text_over_the_bound_is_a_400(tokenizer: RunningTokenizer) -> None:
     answer = tokenizer.prepare(prompts=["x" * (4 * 1024**2 + 1)])
     assert (answer.status, answer.body["error"]["code"]) == (400, "context_length_exceeded")

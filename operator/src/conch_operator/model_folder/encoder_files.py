@@ -10,7 +10,7 @@ from conch_contracts.dialects.encoder import ONNX_FILES
 from conch_contracts.records import Pooling
 from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.json_files import Json, read_object, read_objects
-from conch_operator.model_folder.vision_files import PICTURE_SETTINGS, encodes_pictures, text_positions
+from conch_operator.model_folder.vision_files import PICTURE_SETTINGS, encodes_pictures, has_tower, text_positions
 from conch_operator.state import EncoderFacts
 
 SENTENCE_FILES = ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json")
@@ -53,6 +53,24 @@ def check_modules(folder: Path) -> None:
             f"model with it as {ONNX_FILES[0]} with the output sentence_embedding."
         )
         raise SourceError(Reason.FILES_INVALID, message)
+
+
+def check_towers(folder: Path, config: Json) -> None:
+    """Raise SourceError where a model of texts and pictures is none that is computed, or not in a form that is."""
+    if not has_tower(config):
+        return
+    if not encodes_pictures(config) and not onnx_files(folder):
+        message = (
+            f"{folder}/config.json describes a model of the type {config.get('model_type')}, which sees. Vectors of "
+            "pictures are computed with the type clip alone, of a text or a picture by itself: use a CLIP model."
+        )
+        raise SourceError(Reason.FILES_INVALID, message)
+    if encodes_pictures(config) and not list(folder.glob("*.safetensors")):
+        message = (
+            f"{folder} has no *.safetensors file. A CLIP model is computed from its weights, not from ONNX: put its "
+            "safetensors there."
+        )
+        raise SourceError(Reason.FILES_MISSING, message)
 
 
 def onnx_files(folder: Path) -> list[Path]:

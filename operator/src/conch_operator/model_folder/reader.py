@@ -17,7 +17,7 @@ from conch_contracts.records import ModelKind
 from conch_contracts.spec.runtimes import Runtime
 from conch_kit.bundles.archive import BundleError, pack
 from conch_operator.model_folder.chat_template import read_chat_template, read_templates
-from conch_operator.model_folder.encoder_files import check_modules, onnx_files, read_encoder
+from conch_operator.model_folder.encoder_files import check_modules, check_towers, onnx_files, read_encoder
 from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.generation_config import read_generation
 from conch_operator.model_folder.json_files import Json, read_object
@@ -104,6 +104,8 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
         hint = "" if needs.weights or needs.speech else f" or set {field}"
         raise SourceError(Reason.FILES_MISSING, f"{folder} has no config.json. Put the model's there{hint}.")
     config = config or {}
+    if needs.weights and needs.onnx:
+        check_towers(folder, config)
     return SourceFacts(
         folder=folder,
         digest=_digest(folder),

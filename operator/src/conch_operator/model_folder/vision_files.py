@@ -14,12 +14,17 @@ _POSITIONS = 77
 
 def sees_pictures(config: Json) -> bool:
     """Tell whether a config.json describes a language model that sees, in a form that is served here."""
-    return config.get("model_type") in _SEEING and isinstance(config.get("vision_config"), dict)
+    return config.get("model_type") in _SEEING and has_tower(config)
 
 
 def encodes_pictures(config: Json) -> bool:
     """Tell whether a config.json describes a model of texts and pictures, in a form that is served here."""
-    return config.get("model_type") in _ENCODING and isinstance(config.get("vision_config"), dict)
+    return config.get("model_type") in _ENCODING and has_tower(config)
+
+
+def has_tower(config: Json) -> bool:
+    """Tell whether a config.json describes a model that sees, in whatever form."""
+    return isinstance(config.get("vision_config"), dict)
 
 
 def text_positions(config: Json) -> object:

@@ -63,11 +63,13 @@ class GatewaySettings(ServiceSettings):
     hold_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
     """What the bodies and prompts of all requests may take that wait for engines to start; one more is a 429."""
     queue_bytes: int = Field(default=128 * 1024 * 1024, ge=1024)
-    """What the bodies and prompts of all requests may take that wait for a free engine; one more is a 429."""
+    """What the bodies and prompts of all requests may take that wait for a free engine, or for a worker or tokenizer
+    that is away; one more is a 429."""
     redis_timeout_s: float = Field(default=0.25, gt=0)
     """Connecting to Redis, or one short command; three that take longer make the gateway go on without it."""
-    tokenizer_timeout_s: float = Field(default=5.0, gt=0)
-    """Preparing one prompt; above the two seconds that a chat template may take."""
+    tokenizer_timeout_s: float = Field(default=8.0, gt=0)
+    """Preparing one prompt; above the 2 s that a chat template may take and the 5 s of a text or picture together, so
+    that the tokenizer itself says which of them took too long."""
     media_url: str = Field(default="", pattern=r"^(http://[^/@]+:[0-9]+)?$")
     """The process that fetches pictures by URL, as `http://host:port`; without it they come as `data:` URLs only."""
     worker_grace_s: float = Field(default=5.0, ge=0)

@@ -40,6 +40,8 @@ class WorkStage(Enum):
     """It was at the template, where there is one."""
     ENCODING = "encoding"
     """The template had done its part."""
+    STARVED = "starved"
+    """The same, but it hardly got a processor, so the request is not to blame."""
 
 
 class ChildHung(ChildError):

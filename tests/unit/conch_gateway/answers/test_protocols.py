@@ -6,7 +6,7 @@ import socket
 import orjson
 import pytest
 
-from conch_gateway.answers.protocols import refused_head_body
+from conch_gateway.answers.protocols import refused_head
 from conch_kit.http.asgi import Receive, Scope, Send
 from conch_kit.http_server.server import HttpServer
 
@@ -28,7 +28,7 @@ async def nobody(scope: Scope, receive: Receive, send: Send) -> None:
 )
 async def test_a_head_that_is_too_large_is_refused_in_the_form_of_its_path(target: bytes, of_messages: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        async with HttpServer(nobody, refusal_body=refused_head_body).serving(listener), asyncio.timeout(30):
+        async with HttpServer(nobody, refusal_form=refused_head).serving(listener), asyncio.timeout(30):
             reader, writer = await asyncio.open_connection(*listener.getsockname())
             writer.write(b"POST %b HTTP/1.1\r\nhost: x\r\nx-a: %b\r\n\r\n" % (target, b"b" * 100_000))
             head, _, body = (await reader.read()).partition(b"\r\n\r\n")
@@ -38,4 +38,11 @@ async def test_a_head_that_is_too_large_is_refused_in_the_form_of_its_path(targe
     assert answer["error"]["type"] == "invalid_request_error"
     assert "at most 65536 bytes" in answer["error"]["message"]
     assert (answer.get("type") == "error") is of_messages
-    assert not of_messages or f"x-request-id: {answer['request_id']}".encode() in head
+    ids = [value for name, value in map(_header, head.split(b"\r\n")[1:]) if name in (b"x-request-id", b"request-id")]
+    assert ids == [ids[0]] * (2 if of_messages else 1)
+    assert answer.get("request_id", ids[0].decode()) == ids[0].decode()
+
+
+def _header(line: bytes) -> tuple[bytes, bytes]:
+    name, _, value = line.partition(b": ")
+    return name, value

@@ -11,6 +11,7 @@ from conch_contracts.messages.tokenization import PrepareRequest
 from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, TOKENIZE_PATH
 from conch_contracts.records import ChatProfile
 from conch_contracts.tool_call_marks import ToolCallParser
+from conch_gateway.errors.complexity import MAX_TEXTS
 from conch_gateway.errors.nesting import MAX_DEPTH
 from testkit.gateway.fakes import answered, gateway, route, snapshot
 from testkit.gateway.memory_responses import MemoryResponses
@@ -22,7 +23,7 @@ HUGE = 10**400
 USER = {"role": "user", "content": "hi"}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer", "maximum": HUGE}}}
 NAMED = {"name": "n", "schema": SCHEMA}
-DEEP_TEXTS = [(255, "list"), (100_000, "list"), (255, "dict"), (MAX_DEPTH + 1, "dict")]
+DEEP_TEXTS = [(255, "list"), (40_000, "list"), (255, "dict"), (MAX_DEPTH + 1, "dict")]
 
 
 def called(arguments: object) -> dict[str, Any]:
@@ -118,6 +119,18 @@ async def test_json_in_a_text_has_the_bound_of_bodies(
 ) -> None:
     answer = await served().client.post(path, {"model": "tiny-chat", **asked(nested(levels, kind))})
     assert (answer.status, answer.error["param"], answer.error["code"]) == (400, param, "too_deep")
+
+
+@pytest.mark.parametrize(
+    ("path", "wrapped", "param"),
+    [(CHAT, called, "messages.1.tool_calls.0.function.arguments"), (RESPONSES, called_before, "input.1.arguments")],
+)
+async def test_json_in_a_text_may_hold_as_much_as_a_body(path: str, wrapped: Any, param: str) -> None:
+    for texts, status in ((MAX_TEXTS - 1, 200), (MAX_TEXTS, 400)):
+        text = '{"a":[' + ",".join(['"[{,"'] * texts) + "]}"
+        answer = await served().client.post(path, {"model": "tiny-chat", **wrapped(text)})
+        assert answer.status == status, answer.body[:500]
+    assert (answer.error["param"], answer.error["code"]) == (param, "too_complex")
 
 
 async def test_json_in_a_text_may_be_as_deep_as_a_body() -> None:

@@ -1,4 +1,4 @@
-"""What requests take of a gateway's memory while they wait for a busy engine."""
+"""What requests take of a gateway's memory while they wait for a busy engine, or for a process that is away."""
 
 import asyncio
 import base64
@@ -88,3 +88,24 @@ async def test_what_waits_for_a_busy_engine_has_a_bound_in_bytes(path: str, show
         assert 1 <= int(refused.headers[b"retry-after"]) <= 4
         assert refused.error["type"] == "rate_limit_error"
         assert refused.error["message"] == "Too much waits here for engines that are busy."
+
+
+@pytest.mark.parametrize(("away", "awaited"), [("tokenizers", "a tokenizer"), ("workers", "a worker")])
+async def test_what_waits_for_a_process_that_is_away_has_a_bound_in_bytes(away: str, awaited: str) -> None:
+    lacking: dict[str, Any] = {away: ()}
+    known = snapshot(route(pictures=PictureProfile()), **lacking)
+    body = {"model": "tiny-chat", "max_tokens": 5, "messages": [{"role": "user", "content": [BLOCK]}]}
+    scripts = {PREPARE_PATH: answered(PROMPT)}
+    served = gateway(scripts, known=known, once_there=lambda _: True, queued_bytes=len(PROMPT) + 2 * len(BODY))
+    room = served.admission.queued
+    waiting = asyncio.create_task(served.client.post(CHAT, BODY))
+    await eventually(lambda: room.size > 0, "the first request in the line")
+    assert len(FILE) < room.size <= room.limit
+    room.limit = room.size
+    refused = await served.client.post(MESSAGES, body)
+    assert (refused.status, refused.error["type"]) == (429, "rate_limit_error")
+    assert refused.error["message"] == f"Too much waits here for {awaited}."
+    assert int(refused.headers[b"retry-after"]) >= 2
+    served.client.hang_up()
+    await waiting
+    assert room.size == 0

@@ -18,6 +18,7 @@ from conch_gateway.placement.attempts import ATTEMPTS, RequestAttempts, ServiceP
 from conch_gateway.placement.pool_return import TURN_S, PoolReturn
 from conch_gateway.placement.retry_budget import REQUESTS_PER_RETRY, RESERVE, RetryBudget
 from conch_gateway.placement.time_left import TimeLeft
+from conch_gateway.placement.waiting_room import WaitingRoom
 from conch_gateway.upstream.port import ConnectFailed, ConnectTimedOut
 from conch_kit.errors import Unavailable
 from testkit.gateway.fakes import (
@@ -35,7 +36,7 @@ from testkit.gateway.fakes import (
 
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
 DEAD, LIVING = WorkerUrl("http://w1:1"), WorkerUrl("http://w2:1")
-NEVER_THERE = PoolReturn(lambda: False, tuple)
+NEVER_THERE = PoolReturn("worker", lambda: False, tuple, WaitingRoom(0))
 
 
 @pytest.mark.parametrize(
@@ -128,10 +129,10 @@ async def steps() -> None:
 
 async def test_who_has_a_turn_waits_on_when_the_process_has_gone_in_the_same_moment():
     alive = here = snapshot(workers=(LIVING,)).workers[Pool.LLM]
-    line = PoolReturn(lambda: True, lambda: alive)
+    line = PoolReturn("worker", lambda: True, lambda: alive, WaitingRoom(0))
     processes = ServiceProcesses("worker", FakeUpstream({}), lambda: alive, RetryBudget(lambda: None), line)
     alive = ()
-    waiting = asyncio.create_task(RequestAttempts(processes, route(), TimeLeft(60.0)).until_someone_is_there())
+    waiting = asyncio.create_task(RequestAttempts(processes, route(), TimeLeft(60.0), 0).until_someone_is_there())
     await steps()
     alive = here
     line.answered(LIVING)
@@ -177,7 +178,7 @@ async def test_a_request_that_breaks_the_only_worker_each_time_it_comes_back_is_
 def test_a_failure_is_kept_no_longer_than_until_it_is_told():
     """Its traceback holds whoever keeps it, and that would keep all of a request until garbage is collected."""
     processes = ServiceProcesses("worker", FakeUpstream({}), tuple, RetryBudget(count().__next__), NEVER_THERE)
-    attempts = RequestAttempts(processes, route(), TimeLeft(1.0))
+    attempts = RequestAttempts(processes, route(), TimeLeft(1.0), 0)
     failure = Unavailable("The worker broke down.")
     attempts.note(failure)
     assert attempts.take_failure() is failure
@@ -198,7 +199,7 @@ def test_an_attempt_costs_nothing_when_there_was_nobody_to_make_it_with(failure,
     spent = count()
     budget = RetryBudget(spent.__next__)
     processes = ServiceProcesses("worker", FakeUpstream({}), lambda: alive, budget, NEVER_THERE)
-    attempts = RequestAttempts(processes, route(), TimeLeft(1.0))
+    attempts = RequestAttempts(processes, route(), TimeLeft(1.0), 0)
     assert attempts.may_follow(failure)
     assert (attempts.failed, next(spent)) == (counted, counted)
 
@@ -209,7 +210,7 @@ def test_each_request_earns_a_part_of_a_retry():
         pass
     processes = ServiceProcesses("worker", FakeUpstream({}), tuple, budget, NEVER_THERE)
     for _ in range(REQUESTS_PER_RETRY):
-        RequestAttempts(processes, route(), TimeLeft(1))
+        RequestAttempts(processes, route(), TimeLeft(1), 0)
     assert [budget.spend(), budget.spend()] == [True, False]
 
 
@@ -217,7 +218,7 @@ def test_who_is_left_is_asked_without_a_turn():
     """Else of two equal processes a retry would always meet the same one."""
     beats = snapshot(tokenizers=(DEAD, LIVING)).workers[Pool.TOKENIZER]
     processes = ServiceProcesses("tokenizer", FakeUpstream({}), lambda: beats, RetryBudget(lambda: None), NEVER_THERE)
-    assert RequestAttempts(processes, route(), TimeLeft(1.0)).anyone_left()
+    assert RequestAttempts(processes, route(), TimeLeft(1.0), 0).anyone_left()
     assert processes.balancer.turn == 0
 
 

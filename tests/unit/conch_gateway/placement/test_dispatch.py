@@ -22,6 +22,7 @@ from conch_gateway.placement.holds import Hold
 from conch_gateway.placement.model_queue import REST_S, Claim
 from conch_gateway.placement.pool_return import PoolReturn
 from conch_gateway.placement.retry_budget import RetryBudget
+from conch_gateway.placement.waiting_room import WaitingRoom
 from testkit.clock import FakeClock
 from testkit.gateway.fakes import ENGINE, FakeAnswer, FakeUpstream, gateway, lost, refused, route, rows, snapshot
 from testkit.waiting import eventually
@@ -112,7 +113,7 @@ async def test_what_passes_while_an_engine_starts_is_not_taken_off_the_wait_for_
     beats = snapshot(model).workers[Pool.LLM]
     answers = iter([refused(503, "away", retryable=True), FakeAnswer(pieces=(b"{}",))])
     upstream = FakeUpstream({GENERATE_PATH: lambda _: next(answers)})
-    budget, line = RetryBudget(lambda: None), PoolReturn(lambda: True, lambda: beats)
+    budget, line = RetryBudget(lambda: None), PoolReturn("worker", lambda: True, lambda: beats, WaitingRoom(0))
     workers = ServiceProcesses("worker", upstream, lambda: beats, budget, line)
     admission.apply(snapshot(model, engines=()))
     claim = Claim(hold=lambda: Hold(600.0, lambda seconds: None))

@@ -11,6 +11,7 @@ from conch_gateway.placement.attempts import ServiceProcesses
 from conch_gateway.placement.pool_return import PoolReturn
 from conch_gateway.placement.retry_budget import RetryBudget
 from conch_gateway.placement.tokenizer_client import TokenizerClient
+from conch_gateway.placement.waiting_room import WaitingRoom
 from conch_gateway.upstream.port import ConnectFailed, Post
 from conch_kit.errors import Unavailable
 from testkit.clock import FakeClock
@@ -38,7 +39,7 @@ class Tokenizer:
         self._wait_s = wait_s
         self._work_s = work_s
         self._beats = snapshot().workers[Pool.TOKENIZER]
-        line = PoolReturn(lambda: True, self._turn)
+        line = PoolReturn("tokenizer", lambda: True, self._turn, WaitingRoom(1000))
         budget = RetryBudget(lambda: None)
         processes = ServiceProcesses(
             "tokenizer", FakeUpstream({PREPARE_PATH: self._answer}), lambda: self._beats, budget, line

@@ -11,17 +11,17 @@ def later() -> float:
 
 
 def test_what_waits_has_a_bound_and_leaves_its_room_to_others() -> None:
-    room = WaitingRoom(10, "start")
-    with room.taken(6, later):
-        with pytest.raises(RateLimited, match="for engines that start"), room.taken(5, later):
+    room = WaitingRoom(10)
+    with room.taken(6, "a worker", later):
+        with pytest.raises(RateLimited, match="waits here for an engine"), room.taken(5, "an engine", later):
             pass
-        with room.taken(4, later):
+        with room.taken(4, "an engine", later):
             pass
-    with room.taken(10, later):
+    with room.taken(10, "an engine", later):
         pass
-    with room.taken(5, later, part=0.5):
-        with pytest.raises(RateLimited) as refused, room.taken(1, later, part=0.5):
+    with room.taken(5, "an engine", later, part=0.5):
+        with pytest.raises(RateLimited) as refused, room.taken(1, "an engine", later, part=0.5):
             pass
         assert refused.value.retry_after_s == 7.0
-        with room.taken(5, later):
+        with room.taken(5, "an engine", later):
             pass

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from conch_kit.http_server.refusal import RefusalAnswer
 from testkit.waiting import eventually
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -50,7 +51,7 @@ async def test_trailers_that_come_in_one_piece_with_their_request_are_counted_to
 
 
 async def test_what_is_refused_behind_a_head_has_the_form_of_its_path(caller):
-    caller.server.refusal_body = lambda target, message, request_id: target + message.encode()
+    caller.server.refusal_form = lambda target, message, request_id: RefusalAnswer(target + message.encode())
     caller.sends(b"POST /here" + CHUNKED + b"3\r\nabc\r\n0\r\n" + b"x: y\r\n" * 130)
     assert b"/hereExpected trailers" in caller.answers
 

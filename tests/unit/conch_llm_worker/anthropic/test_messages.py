@@ -1,9 +1,13 @@
 """The events of a streamed message, and the same message in one piece."""
 
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import anthropic
+import httpx2
 import pytest
+from anthropic import Anthropic
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
@@ -23,6 +27,8 @@ EVENTS: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 OUR_EVENTS: TypeAdapter[Any] = TypeAdapter(MessageStreamEvent)
 USAGE = Usage(prompt_tokens=3, completion_tokens=2, reasoning_tokens=1)
 STOP = ChoiceFinish("stop")
+BORDER = b"\n\n"
+BROKEN = Unavailable("The engine was lost.")
 SIGNED = {"type": "thinking", "thinking": "hm", "signature": "msg_ab"}
 
 TEXT = [ChoiceUpdate('a"\n'), ChoiceUpdate(""), ChoiceUpdate("é", (), STOP)]
@@ -69,9 +75,12 @@ def asked(**changes: Any) -> GenerateRequest:
 
 
 def streamed(request: GenerateRequest, updates: list[ChoiceUpdate]) -> list[dict[str, Any]]:
+    return events(streamed_bytes(request, updates))
+
+
+def streamed_bytes(request: GenerateRequest, updates: list[ChoiceUpdate]) -> bytes:
     frames = frames_for(request, byte_level())
-    pieces = [frames.opening(0), *(frames.update(0, update) for update in updates), frames.ending(USAGE)]
-    return events(b"".join(pieces))
+    return b"".join([frames.opening(0), *(frames.update(0, update) for update in updates), frames.ending(USAGE)])
 
 
 def events(raw: bytes) -> list[dict[str, Any]]:
@@ -225,3 +234,64 @@ def test_a_complete_stream_ends_as_the_gateway_has_it() -> None:
     frames = frames_for(asked(stream=True), byte_level())
     frames.opening(0)
     assert frames.ending(USAGE).endswith(MESSAGES.last_frame)
+
+
+class Pieces(httpx2.SyncByteStream):
+    """A body that comes in these pieces."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = pieces
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._pieces
+
+
+def raw_events(case: str) -> list[bytes]:
+    """Return the events of a streamed answer."""
+    return [event + BORDER for event in streamed_bytes(asked(stream=True), CASES[case][0]).split(BORDER)[:-1]]
+
+
+def told_by_sdk(pieces: Iterable[bytes], seen: list[Any] | None = None) -> dict[str, Any]:
+    """Return the message that the SDK reads from a body in these pieces; what it tells on the way goes into `seen`."""
+
+    def answer(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=Pieces(pieces))
+
+    http = anthropic.DefaultHttpxClient(transport=httpx2.MockTransport(answer))
+    with (
+        Anthropic(base_url="http://x", api_key="x", max_retries=0, http_client=http) as client,
+        client.messages.stream(model="m", max_tokens=9, messages=[{"role": "user", "content": "hi"}]) as stream,
+    ):
+        for event in stream:
+            if seen is not None:
+                seen.append(event)
+        return stream.get_final_message().to_dict()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_answer_is_the_same_wherever_its_bytes_are_cut(case: str) -> None:
+    found = raw_events(case)
+    raw = b"".join(found)
+    whole = told_by_sdk([raw])
+    assert whole["content"] == CASES[case][1]
+    for border in range(1, len(found)):
+        assert told_by_sdk([b"".join(found[:border]), b"".join(found[border:])]) == whole
+    assert told_by_sdk(raw[at : at + 1] for at in range(len(raw))) == whole
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_fault_at_any_border_is_an_error_behind_what_was_told(case: str) -> None:
+    found = raw_events(case)
+    complete: list[Any] = []
+    told_by_sdk(found, complete)
+    for border in range(1, len(found)):
+        seen: list[Any] = []
+        with pytest.raises(anthropic.APIStatusError, match=r"The engine was lost\.") as failed:
+            told_by_sdk([*found[:border], MESSAGES.error_frame(BROKEN, "r1")], seen)
+        assert failed.value.body == {
+            "type": "error",
+            "error": {"type": "overloaded_error", "message": BROKEN.message},
+            "request_id": "r1",
+        }
+        assert seen == complete[: len(seen)]
+        assert len(seen) >= border

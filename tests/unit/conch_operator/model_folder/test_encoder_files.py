@@ -1,4 +1,5 @@
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -6,7 +7,7 @@ from typing import Any
 import pytest
 
 from conch_contracts.records import Activation, ModelKind, Pooling
-from conch_operator.model_folder.encoder_files import check_modules, read_encoder
+from conch_operator.model_folder.encoder_files import check_modules, check_towers, read_encoder
 from conch_operator.model_folder.errors import SourceError
 from conch_operator.routes.encoder_profile import encoder_profile
 from conch_operator.routes.route import make_route
@@ -156,6 +157,26 @@ def test_a_model_of_texts_and_pictures_is_known_by_its_type(
     (tmp_path / "preprocessor_config.json").write_text("{}")
     facts = read_encoder(tmp_path, config)
     assert (facts.sees, facts.max_tokens) == (True, longest)
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "said"),
+    [
+        ("clip", ["model.safetensors"], None),
+        ("clip", ["model.onnx"], r"computed from its weights, not from ONNX: put its safetensors there\."),
+        ("siglip", ["model.safetensors"], r"of the type siglip, which sees\. .*: use a CLIP model\."),
+        ("llava", ["model.safetensors"], r"of the type llava, which sees\. .*: use a CLIP model\."),
+        ("siglip", ["model.onnx"], None),
+    ],
+)
+def test_a_model_that_sees_and_is_not_computed_is_told(
+    tmp_path: Path, kind: str, files: list[str], said: str | None
+) -> None:
+    for name in files:
+        (tmp_path / name).touch()
+    with nullcontext() if said is None else pytest.raises(SourceError, match=said):
+        check_towers(tmp_path, {**CLIP, "model_type": kind})
+    check_towers(tmp_path, {"model_type": "bert"})
 
 
 def test_only_a_model_with_both_towers_makes_vectors_of_pictures(tmp_path: Path) -> None:

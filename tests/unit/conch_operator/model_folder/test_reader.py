@@ -98,6 +98,16 @@ def test_an_encoder_whose_layers_are_not_all_computed_needs_an_onnx_file(folder:
     assert facts(model(folder.parent, kind="Embedding"))
 
 
+def test_an_embedding_model_whose_vectors_of_pictures_are_not_computed_is_told_before_it_starts(folder: Path) -> None:
+    config = {"model_type": "siglip", "vision_config": {}, "text_config": {"vocab_size": 12}}
+    (folder / "config.json").write_text(json.dumps(config))
+    found = read_source(model(folder.parent, kind="Embedding"))
+    assert isinstance(found, SourceFault)
+    assert (found.reason, "of the type siglip" in found.message) == (Reason.FILES_INVALID, True)
+    external = {"external": {"grpc": "h:1", "dialect": "encoder"}}
+    assert isinstance(read_source(model(folder.parent, kind="Embedding", engine=external)), SourceFacts)
+
+
 @pytest.mark.parametrize(
     ("missing", "reason", "says"),
     [

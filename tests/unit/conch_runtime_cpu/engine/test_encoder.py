@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from onnxruntime.capi import onnxruntime_pybind11_state as onnx_errors
 from safetensors.numpy import load_file, save_file
 
@@ -83,6 +85,19 @@ def test_an_encoder_without_a_head_gives_hidden_states(tmp_path: Path) -> None:
 def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnusableModel, match=r"no output like last_hidden_state; it has logits.*spec\.kind"):
         loaded(RERANKER, tmp_path, dialect.LAST_HIDDEN_STATE)
+
+
+def test_an_onnx_file_of_pictures_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    given, made = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, 4, 4])
+        for name in (dialect.PIXEL_VALUES, dialect.IMAGE_EMBEDS)
+    )
+    node = helper.make_node("Identity", [dialect.PIXEL_VALUES], [dialect.IMAGE_EMBEDS])
+    graph = helper.make_graph([node], "pictures", [given], [made])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "model.onnx")
+    with pytest.raises(UnusableModel, match=r"model\.onnx takes pictures.* Put the safetensors of one in its place"):
+        loaded(tmp_path, tmp_path / "cache", dialect.LAST_HIDDEN_STATE)
 
 
 def test_a_token_that_the_model_does_not_have_fails_the_batch(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 import asyncio
+import os
 import socket
+import time
 
 import pytest
 
@@ -90,6 +92,22 @@ async def test_a_child_without_an_answer_in_time_is_killed(
     assert connection.lost.is_set()
 
 
+@pytest.mark.parametrize(("computes", "stage"), [(True, WorkStage.ENCODING), (False, WorkStage.STARVED)])
+async def test_a_child_that_encodes_is_told_from_one_that_gets_no_processor(computes: bool, stage: WorkStage) -> None:
+    connection, _, _ = connect()
+    say(connection, ReplyKind.READY, str(os.getpid()).encode())
+    limits = TimeLimits(template_s=60, encode_s=0.5, load_s=60)
+    reply = asyncio.create_task(connection.ask(Operation.PREPARE, b"{}", limits))
+    await asyncio.sleep(0)
+    say(connection, ReplyKind.ENCODING)
+    begun = time.process_time()
+    while computes and time.process_time() - begun < limits.encode_s:
+        pass
+    with pytest.raises(ChildHung) as caught:
+        await reply
+    assert caught.value.stage is stage
+
+
 async def test_a_request_has_one_outcome_though_its_child_is_killed_and_then_ends() -> None:
     connection, _, _ = connect()
     outcomes: list[Frame | ChildError] = []
@@ -121,7 +139,7 @@ async def test_the_picture_that_a_child_was_at_is_known(payload: bytes, picture:
     ]
     await asyncio.sleep(0)
     for connection in (hung, lost):
-        say(connection, ReplyKind.READY)
+        say(connection, ReplyKind.READY, b"17")
         say(connection, ReplyKind.ENCODING, b"7")
         say(connection, ReplyKind.ENCODING, payload)
     lost.connection_lost(None)
@@ -150,7 +168,7 @@ async def test_the_picture_of_one_request_is_not_blamed_for_the_next() -> None:
             say(connection, ReplyKind.ENCODING, b"3")
             say(connection, ReplyKind.DONE)
             await reply
-    say(connection, ReplyKind.READY)
+    say(connection, ReplyKind.READY, b"17")
     connection.connection_lost(None)
     with pytest.raises(ChildLost) as failure:
         await reply
@@ -161,7 +179,7 @@ async def test_the_end_of_a_child_fails_its_request() -> None:
     connection, _, _ = connect()
     reply = asyncio.create_task(connection.ask(Operation.PREPARE, b"{}", PATIENT))
     await asyncio.sleep(0)
-    say(connection, ReplyKind.READY)
+    say(connection, ReplyKind.READY, b"17")
     connection.connection_lost(None)
     with pytest.raises(ChildLost):
         await reply

@@ -1,12 +1,14 @@
 """What a service sees of the work on lanes, and what it makes of it."""
 
 import asyncio
+import os
 import socket
 from collections.abc import Iterator
 
 import pytest
 
-from conch_contracts.messages.tokenizer_frames import Operation
+from conch_contracts.messages.tokenizer_frames import Operation, ReplyKind
+from conch_kit import frames
 from conch_tokenizer.children import lanes as lanes_module
 from conch_tokenizer.children.connection import ChildConnection
 from conch_tokenizer.children.lanes import Lanes
@@ -35,7 +37,7 @@ def given() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 async def child(row: int, hand_over: socket.socket | None = None) -> ChildConnection:
     connection = ChildConnection(row, lambda: None, row=row, hand_over=hand_over)
-    connection.ready.set_result(None)
+    connection.data_received(frames.pack(ReplyKind.READY, str(os.getpid()).encode()))
     return connection
 
 
@@ -84,6 +86,19 @@ async def test_a_child_that_works_too_long_is_ended_and_its_request_blamed(
         assert (outcome.stage, outcome.picture) == (stage, picture)
         assert await lanes.outcome(5, 7) is None
         assert not board.row(1).working
+
+
+async def test_a_child_that_got_no_processor_is_ended_and_its_request_not_blamed(board: WorkBoard) -> None:
+    hung = await child(1)
+    async with Lanes(board, 2, TimeLimits(template_s=60, encode_s=0.5, load_s=60)) as lanes:
+        lanes.started(hung)
+        board.row(1).begin(5, 6)
+        board.row(1).encoding()
+        await eventually(hung.lost.is_set, "the end of the child")
+        lanes.ended(hung)
+        outcome = await lanes.outcome(5, 6)
+    assert isinstance(outcome, ChildHung)
+    assert outcome.stage is WorkStage.STARVED
 
 
 async def test_a_child_that_works_too_long_is_ended_once(board: WorkBoard, monkeypatch: pytest.MonkeyPatch) -> None:

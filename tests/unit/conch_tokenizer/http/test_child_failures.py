@@ -18,9 +18,10 @@ PROMPT = orjson.dumps({"digest": "x", "prompts": ["x"], "chat": None})
         (ChildHung(2, WorkStage.BEGUN), CHAT, InvalidRequest, "template_error", False),
         (ChildHung(2, WorkStage.BEGUN), PROMPT, Unavailable, "overloaded", True),
         (ChildHung(2, WorkStage.UNREAD), CHAT, Unavailable, "overloaded", True),
-        (ChildHung(5, WorkStage.ENCODING), CHAT, Unavailable, "overloaded", False),
+        (ChildHung(5, WorkStage.ENCODING), CHAT, InvalidRequest, "too_complex", False),
+        (ChildHung(5, WorkStage.STARVED), CHAT, Unavailable, "overloaded", False),
         (ChildLost("x"), CHAT, Unavailable, "overloaded", False),
-        (ChildHung(5, WorkStage.ENCODING), PICTURES, Unavailable, "overloaded", False),
+        (ChildHung(5, WorkStage.STARVED), PICTURES, Unavailable, "overloaded", False),
         (ChildHung(5, WorkStage.ENCODING, picture=0), PICTURES, InvalidRequest, "invalid_value", False),
         (ChildLost("x", picture=2), PICTURES, InvalidRequest, "invalid_value", False),
         (ChildLost("x", picture=0), PROMPT, InternalError, None, False),
@@ -65,3 +66,11 @@ def test_of_rows_that_are_pictures_the_one_that_was_read_is_named() -> None:
     rows = {"texts": [None, "a", None], "pictures": shown}
     answer = as_service_error(ChildHung(2, WorkStage.ENCODING, picture=1), orjson.dumps(rows))
     assert (answer.status, answer.param) == (400, "text_2.1")
+
+
+@pytest.mark.parametrize(
+    ("body", "param"), [(CHAT, "messages"), (PROMPT, "prompt"), (orjson.dumps({"texts": ["a"], "chat": None}), "rows")]
+)
+def test_a_text_that_takes_too_long_is_named(body: bytes, param: str) -> None:
+    answer = as_service_error(ChildHung(5, WorkStage.ENCODING), body)
+    assert (answer.param, answer.message) == (param, "the text could not be encoded within 5 s; make it shorter")

@@ -16,7 +16,7 @@ import httptools
 
 from conch_kit.http_server.caller_reading import CallerReading
 from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S, ConnectionLimits
-from conch_kit.http_server.refusal import RefusalBody, refusal
+from conch_kit.http_server.refusal import RefusalForm, refusal
 from conch_kit.http_server.request import Request
 from conch_kit.http_server.request_head import RequestHead
 from conch_kit.http_server.unread_end import UnreadEnd
@@ -26,7 +26,7 @@ class Server(Protocol):
     """What all connections of a server share."""
 
     limits: ConnectionLimits
-    refusal_body: RefusalBody
+    refusal_form: RefusalForm
     closing: bool
     """Whether the request under way is the last one of its connection."""
     now: Callable[[], float]
@@ -379,7 +379,7 @@ class HttpConnection(asyncio.Protocol):
                 self._transport.close()
                 return
         if parsing is None or parsing is current:  # else it has its answer, and what was refused is the rest of it
-            self._transport.write(refusal(self._server.refusal_body, self._head.target, status, message))
+            self._transport.write(refusal(self._server.refusal_form, self._head.target, status, message))
         self._end(whole=False)
 
     def _end(self, *, whole: bool) -> None:

@@ -10,7 +10,7 @@ from conch_kit.deadlines import deadlines
 from conch_kit.http.asgi import ASGIApp
 from conch_kit.http_server.connection import HttpConnection
 from conch_kit.http_server.limits import DEFAULT_LIMITS, ConnectionLimits
-from conch_kit.http_server.refusal import RefusalBody, openai_body
+from conch_kit.http_server.refusal import RefusalForm, openai_refusal
 from conch_kit.http_server.request import Request
 
 log = logging.getLogger(__name__)
@@ -24,11 +24,11 @@ class HttpServer:
     """Serves an ASGI application on a socket; made where an event loop runs."""
 
     def __init__(
-        self, app: ASGIApp, limits: ConnectionLimits = DEFAULT_LIMITS, refusal_body: RefusalBody = openai_body
+        self, app: ASGIApp, limits: ConnectionLimits = DEFAULT_LIMITS, refusal_form: RefusalForm = openai_refusal
     ) -> None:
         self.app = app
         self.limits = limits
-        self.refusal_body = refusal_body
+        self.refusal_form = refusal_form
         self.closing = False
         """Whether the request under way is the last one of its connection."""
         self._connections: set[HttpConnection] = set()

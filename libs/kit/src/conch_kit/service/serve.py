@@ -22,7 +22,7 @@ from conch_kit.http.admin import Health, admin_app
 from conch_kit.http.asgi import ASGIApp
 from conch_kit.http_server.bound_socket import bound
 from conch_kit.http_server.limits import DEFAULT_LIMITS, ConnectionLimits
-from conch_kit.http_server.refusal import RefusalBody, openai_body
+from conch_kit.http_server.refusal import RefusalForm, openai_refusal
 from conch_kit.http_server.server import HttpServer
 from conch_kit.settings import ServerSettings
 
@@ -42,14 +42,14 @@ async def serve(
     on_bound: Callable[[str], Awaitable[None]] | None = None,
     on_drain: Callable[[], Awaitable[None]] | None = None,
     limits: ConnectionLimits = DEFAULT_LIMITS,
-    refusal_body: RefusalBody = openai_body,
+    refusal_form: RefusalForm = openai_refusal,
 ) -> None:
     """Serve until a signal comes and everything in flight has ended or was cut; raises StartupError."""
     shutdown = _Shutdown()
     with bound(settings.host, settings.port) as public, bound(settings.admin_host, settings.admin_port) as admin:
         url = settings.advertise_url or _url(settings.host, public)
         admin_url = _url(settings.admin_host, admin)
-        server = HttpServer(app, limits, refusal_body)
+        server = HttpServer(app, limits, refusal_form)
         gc.freeze()  # what start-up made lives as long as the process; collections need not walk it
         gc.set_threshold(*_COLLECTIONS)
         async with (

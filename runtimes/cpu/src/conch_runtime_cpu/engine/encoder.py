@@ -38,6 +38,11 @@ class Encoder:
         self._session = open_encoder(model)
         self._name = output
         self._inputs = tuple(item.name for item in self._session.get_inputs())
+        if dialect.PIXEL_VALUES in self._inputs:
+            raise UnusableModel(
+                f"{model} takes pictures, whose vectors are computed from the weights of a CLIP model alone. Put the "
+                "safetensors of one in its place, or a model.onnx of the tower of texts."
+            )
         self._output = _find_output({item.name: len(item.shape) for item in self._session.get_outputs()}, output)
         unknown = [name for name in self._inputs if name not in dialect.INPUTS]
         if unknown or dialect.INPUT_IDS not in self._inputs:

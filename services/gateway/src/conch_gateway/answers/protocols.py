@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from conch_contracts.headers import REQUEST_ID
 from conch_gateway.answers.sse_frames import DONE, FRAME_END, KEEP_ALIVE, error_frame
 from conch_kit import anthropic_errors
 from conch_kit.errors import InvalidRequest, ServiceError
-from conch_kit.http_server.refusal import openai_body
+from conch_kit.http_server.refusal import RefusalAnswer, openai_refusal
 
 MESSAGES_PREFIX = "/v1/messages"
+_ANTHROPICS_REQUEST_ID = "request-id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ MESSAGES = AnswerProtocol(
     keep_alive=b'event: ping\ndata: {"type":"ping"}' + FRAME_END,
     last_frame=b'event: message_stop\ndata: {"type":"message_stop"}' + FRAME_END,
     error_mark=b"event: error\n",
-    id_header=b"request-id",
+    id_header=_ANTHROPICS_REQUEST_ID.encode(),
 )
 
 
@@ -53,9 +55,9 @@ def protocol_of(path: str) -> AnswerProtocol:
     return OPENAI
 
 
-def refused_head_body(target: bytes, message: str, request_id: str) -> bytes:
+def refused_head(target: bytes, message: str, request_id: str) -> RefusalAnswer:
     """Return what a client is told whose request no handler sees, in the form of the path that it asked for."""
-    path = target.partition(b"?")[0].decode("latin-1")
-    if protocol_of(path) is MESSAGES:
-        return anthropic_errors.body_of(InvalidRequest(message), request_id)
-    return openai_body(target, message, request_id)
+    if protocol_of(target.partition(b"?")[0].decode("latin-1")) is OPENAI:
+        return openai_refusal(target, message, request_id)
+    body = anthropic_errors.body_of(InvalidRequest(message), request_id)
+    return RefusalAnswer(body, (REQUEST_ID, _ANTHROPICS_REQUEST_ID))

@@ -143,7 +143,8 @@ def _processes(deps: Deps, upstream: Upstream, pool: Pool, name: str) -> Service
         snapshot = deps.snapshot()
         return () if snapshot is None else snapshot.workers.get(pool, ())
 
-    return ServiceProcesses(name, upstream, alive, _retries(deps, name), PoolReturn(lambda: deps.known(pool), alive))
+    line = PoolReturn(name, lambda: deps.known(pool), alive, deps.admission.queued)
+    return ServiceProcesses(name, upstream, alive, _retries(deps, name), line)
 
 
 def _retries(deps: Deps, name: str) -> RetryBudget:

@@ -8,7 +8,7 @@ from os import urandom
 
 from conch_contracts.names import ModelId
 from conch_contracts.records import Pool
-from conch_gateway.answers.protocols import refused_head_body
+from conch_gateway.answers.protocols import refused_head
 from conch_gateway.app.assembly import Deps, create_app
 from conch_gateway.app.readiness import Readiness
 from conch_gateway.encoders.answer_cache import RedisStore
@@ -112,7 +112,7 @@ async def _serve(settings: GatewaySettings, spans: Tracer, access_log: AccessLog
                 idle_s=settings.kept_connection_s,
                 unread_s=settings.write_stall_s,
             ),
-            refusal_body=refused_head_body,
+            refusal_form=refused_head,
         )
         following.cancel()
 

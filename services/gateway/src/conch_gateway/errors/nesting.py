@@ -31,7 +31,7 @@ def _deeper_than(value: dict[str, object] | list[object], limit: int) -> bool:
             children = item.values() if isinstance(item, dict) else item
             # Most lists hold none, and this is the fastest way to find out: there may be a million numbers.
             if not _CONTAINERS.isdisjoint(map(type, children)):
-                below += [child for child in children if isinstance(child, dict | list)]
+                below += [child for child in children if type(child) is dict or type(child) is list]
         if not below:
             return False
         level = below

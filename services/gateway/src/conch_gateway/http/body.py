@@ -12,6 +12,7 @@ from contextlib import suppress
 import jiter
 
 from conch_gateway.errors.bad_request import MAX_PARAM_CHARS, invalid
+from conch_gateway.errors.complexity import check_complexity, count
 from conch_gateway.errors.nesting import MAX_DEPTH, check_depth
 from conch_kit.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
 from conch_kit.http.asgi import ClientGone, Message, Receive
@@ -20,10 +21,6 @@ MAX_KEYS = 256
 """Keys of the top-level object."""
 MAX_KEY_CHARS = 256
 """Characters of one key; no parameter's name is nearly as long."""
-MAX_VALUES = 1_200_000
-"""Commas in a body: more than any context has token ids. A parser holds the interpreter for all of them at once."""
-MAX_CONTAINERS = 200_000
-"""Opening brackets, and names, in a body; each costs a parser several times what a number does."""
 MAX_PASTED_BYTES = 256 * 1024
 """Of a body whose spaces may be others than those of JSON: nobody copies more from a page."""
 MAX_MESSAGE_CHARS = 160
@@ -84,9 +81,7 @@ async def read(receive: Receive, headers: Mapping[bytes, bytes], *, limit: int) 
 
 def parse(body: bytes) -> dict[str, object]:
     """Return the JSON object that the body holds; raises InvalidRequest with the position of what is wrong."""
-    brackets = _count(body, b"[{")
-    if len(body) > MAX_CONTAINERS:
-        _check_complexity(body, brackets)
+    check_complexity(body)
     document = _read(body)
     if not isinstance(document, dict):
         raise InvalidRequest("Expected the body to be a JSON object.")
@@ -95,7 +90,7 @@ def parse(body: bytes) -> dict[str, object]:
     if len(body) > MAX_KEY_CHARS and any(len(key) > MAX_KEY_CHARS for key in document):
         raise InvalidRequest(f"Expected keys of at most {MAX_KEY_CHARS} characters.")
     # A body with few brackets cannot be deep; that spares the walk for nearly every request.
-    if brackets > MAX_DEPTH:
+    if count(body, b"[{") > MAX_DEPTH:
         for name, value in document.items():
             check_depth(value, name, MAX_DEPTH - 1)
     if _may_overflow(body):
@@ -123,17 +118,6 @@ def _json(body: bytes) -> object:
 def _plain(found: re.Match[bytes]) -> bytes:
     """Return a string as it is, and a space of any other kind as JSON's own."""
     return b" " if found["space"] else found[0]
-
-
-def _count(body: bytes, signs: bytes) -> int:
-    """Return how many of these characters there are; to leave them out is faster than to count each of them."""
-    return len(body) - len(body.translate(None, signs))
-
-
-def _check_complexity(body: bytes, brackets: int) -> None:
-    """Refuse what would take a parser a second; counting what stands in texts too is far above any real text."""
-    if max(brackets, body.count(b'":')) > MAX_CONTAINERS or _count(body, b",") > MAX_VALUES:
-        raise InvalidRequest("The body holds too many values.", code="too_complex")
 
 
 def _may_overflow(body: bytes) -> bool:

@@ -41,7 +41,7 @@ from conch_kit.registry.snapshot import Snapshot
 HELD_BYTES = 64 * 1024 * 1024
 """Of the bodies and prompts of all requests that wait for engines to start."""
 QUEUED_BYTES = 128 * 1024 * 1024
-"""Of the bodies and prompts of all requests that wait for a free engine."""
+"""Of the bodies and prompts of all requests that wait for a free engine, or for a worker or tokenizer that is away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,9 @@ class Admission:
         self.held = held
         self._clock = clock
         self._queues: dict[ModelId, ModelQueue] = {}
-        self._held = WaitingRoom(held_bytes, "start")
-        self._queued = WaitingRoom(queued_bytes, "are busy")
+        self._held = WaitingRoom(held_bytes)
+        self.queued = WaitingRoom(queued_bytes)
+        """Of all that waits for what is busy or away, but for engines that start."""
         self._others: Mapping[ModelId, OthersOfModel] = {}
         self._others_of_rest: OthersOfModel | None = None
 
@@ -187,7 +188,7 @@ class Admission:
         return self._clock() - queue.lost_at < policy.queue_wait_s
 
     async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, wait_s: float) -> Engine:
-        with self._queued.taken(waiter.claim.size, queue.retry_after_s):
+        with self.queued.taken(waiter.claim.size, "engines that are busy", queue.retry_after_s):
             if len(queue.waiters) >= policy.queue_max and not queue.make_room_for(waiter):
                 raise queue.full()
             queue.join(waiter)
@@ -211,7 +212,8 @@ class Admission:
         wakes = waiter.claim.wakes
         if hold.patience_s <= 0:
             raise self._not_there(queue, waiter.claim)
-        with self._held.taken(waiter.claim.size, queue.retry_after_s, part=1.0 if wakes else BATCH_PART):
+        part = 1.0 if wakes else BATCH_PART
+        with self._held.taken(waiter.claim.size, "engines that start", queue.retry_after_s, part=part):
             if len(queue.waiters) >= queue.hold_max and not queue.make_room_for(waiter):
                 raise queue.full()
             began = self._clock()

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from conch_contracts.names import SERVER_SHUTTING_DOWN, WorkerUrl
 from conch_contracts.records import Heartbeat, Route
-from conch_gateway.placement.pool_return import PoolReturn
+from conch_gateway.placement.pool_return import NO_PROCESS_RETRY_S, PoolReturn
 from conch_gateway.placement.retry_budget import RetryBudget
 from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.placement.worker_choice import WorkerBalancer, askable
@@ -27,7 +27,6 @@ from conch_kit.errors import ServiceError, Unavailable
 
 ATTEMPTS = 3
 """Of one request."""
-RETRY_AFTER_S = 2.0
 
 T = TypeVar("T")
 
@@ -49,13 +48,26 @@ class ServiceProcesses:
 class RequestAttempts:
     """Which processes one request has asked in vain, what failed last, and how long it may still wait."""
 
-    __slots__ = ("_asked", "_failure", "_gave_up", "_processes", "_refused", "_route", "_slow", "failed", "wait")
+    __slots__ = (
+        "_asked",
+        "_failure",
+        "_gave_up",
+        "_processes",
+        "_refused",
+        "_route",
+        "_size",
+        "_slow",
+        "failed",
+        "wait",
+    )
 
-    def __init__(self, processes: ServiceProcesses, route: Route, wait: TimeLeft) -> None:
+    def __init__(self, processes: ServiceProcesses, route: Route, wait: TimeLeft, size: int) -> None:
+        """`size` is how many bytes the request keeps in memory while it waits."""
         processes.retries.earn()
         self.wait = wait
         """What is left of the route's `queue.wait`; it passes inside of this context."""
         self._route = route
+        self._size = size
         self._failure: ServiceError | None = None
         self.failed = 0
         """Attempts that failed."""
@@ -78,7 +90,7 @@ class RequestAttempts:
         It is kept no longer, since its traceback will hold whoever keeps it, and all of the request with that.
         """
         failure, self._failure = self._failure, None
-        return failure or Unavailable(f"No {self._processes.name} is running.", retry_after_s=RETRY_AFTER_S)
+        return failure or Unavailable(f"No {self._processes.name} is running.", retry_after_s=NO_PROCESS_RETRY_S)
 
     async def ask(
         self,
@@ -108,7 +120,7 @@ class RequestAttempts:
                 slow = isinstance(exc, ConnectTimedOut) and self.failed < ATTEMPTS - 1
                 self._slow = self._slow | {process} if slow else self._slow - {process}
             self._gave_up |= {process}
-            self.note(Unavailable(f"No {processes.name} answered.", retry_after_s=RETRY_AFTER_S))
+            self.note(Unavailable(f"No {processes.name} answered.", retry_after_s=NO_PROCESS_RETRY_S))
             raise
 
     def give_up(self, failure: ServiceError) -> None:
@@ -132,10 +144,12 @@ class RequestAttempts:
     async def until_someone_is_there(self) -> None:
         """Wait for a process to come back, where all are away.
 
-        Raises what `take_failure` gives when there is none to wait for, too many requests wait, or none came in time.
+        Raises what `take_failure` gives when there is none to wait for, too many requests wait, or none came in time,
+        and RateLimited when those that wait take too much memory.
         """
+        line = self._processes.returning
         while not self.anyone_left():
-            if self.refused() or not await self._processes.returning.turn(self._route, self.wait.seconds()):
+            if self.refused() or not await line.turn(self._route, self.wait.seconds(), self._size):
                 raise self.take_failure()
             self._gave_up = self._refused
 

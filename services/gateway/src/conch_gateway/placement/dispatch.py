@@ -17,9 +17,10 @@ from conch_contracts.records import Engine, Route
 from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.inference.stages import Stages
 from conch_gateway.placement.admission import Admission, TakenSlots
-from conch_gateway.placement.attempts import RETRY_AFTER_S, RequestAttempts, ServiceProcesses
+from conch_gateway.placement.attempts import RequestAttempts, ServiceProcesses
 from conch_gateway.placement.holds import end_of_hold
 from conch_gateway.placement.model_queue import Claim
+from conch_gateway.placement.pool_return import NO_PROCESS_RETRY_S
 from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.upstream.port import AnswerLost, BodySource, UpstreamFailure, UpstreamResponse, read_all
 from conch_kit.errors import ServiceError, Unavailable, UpstreamError
@@ -71,7 +72,8 @@ class Dispatcher:
         `deliver` raises passes.
         """
         arrived = self._clock()
-        attempts = RequestAttempts(self._workers, route, TimeLeft(claim.patience_s(route.routing), self._clock))
+        wait = TimeLeft(claim.patience_s(route.routing), self._clock)
+        attempts = RequestAttempts(self._workers, route, wait, claim.size)
         failures = _Failures(attempts)
         while True:
             held = self._admission.holds(route.model_id)
@@ -167,7 +169,7 @@ def _broken(workers: int, *, started: bool) -> ServiceError:
         return UpstreamError("The worker broke down.", code="upstream_lost")
     if workers > MAX_LOST:
         return UpstreamError("Two workers broke down over this request.", code="upstream_lost")
-    return Unavailable("The worker broke down.", code="upstream_lost", retry_after_s=RETRY_AFTER_S)
+    return Unavailable("The worker broke down.", code="upstream_lost", retry_after_s=NO_PROCESS_RETRY_S)
 
 
 async def _check(answer: UpstreamResponse) -> None:

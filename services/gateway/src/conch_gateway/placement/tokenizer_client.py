@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from conch_contracts.records import Route
 from conch_gateway.errors.upstream_errors import as_error
-from conch_gateway.placement.attempts import RETRY_AFTER_S, RequestAttempts, ServiceProcesses
+from conch_gateway.placement.attempts import RequestAttempts, ServiceProcesses
+from conch_gateway.placement.pool_return import NO_PROCESS_RETRY_S
 from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.upstream.port import Header, UpstreamFailure, UpstreamResponse, read_all
 from conch_kit.deadlines import time_limit
@@ -43,7 +44,7 @@ class TokenizerClient:
         several things hands on what is left of its `wait`.
         """
         limit = TimeLeft(self._timeout_s, self._clock)
-        attempts = RequestAttempts(self._processes, route, wait or self.wait(route))
+        attempts = RequestAttempts(self._processes, route, wait or self.wait(route), len(message))
         while True:
             with attempts.wait:
                 await attempts.until_someone_is_there()
@@ -52,7 +53,7 @@ class TokenizerClient:
                     return await attempts.ask(path, headers, message, _body)
             except TimeoutError:
                 raise Unavailable(
-                    f"The prompt was not tokenized within {self._timeout_s:g} s.", retry_after_s=RETRY_AFTER_S
+                    f"The prompt was not tokenized within {self._timeout_s:g} s.", retry_after_s=NO_PROCESS_RETRY_S
                 ) from None
             except UpstreamFailure as exc:
                 again = attempts.may_follow(exc)

@@ -14,6 +14,7 @@ from conch_contracts.openai.chat import ChatMessage, ImagePart
 from conch_contracts.openai.tools import ToolCall
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.errors.bad_request import invalid, missing
+from conch_gateway.errors.complexity import check_complexity
 from conch_gateway.errors.nesting import MAX_DEPTH, check_depth, too_deep
 from conch_gateway.requests import content_parts
 
@@ -53,7 +54,8 @@ def check(messages: Sequence[ChatMessage]) -> None:
 
 
 def check_arguments(text: str, param: str) -> None:
-    """Raise InvalidRequest for arguments with more levels than any request may have."""
+    """Raise InvalidRequest for arguments with more levels, or more of everything, than any request may have."""
+    check_complexity(text.encode(errors="replace"), param)
     if text.count("{") + text.count("[") <= MAX_DEPTH:  # as nearly all are: they need not be read for this
         return
     try:

@@ -16,10 +16,14 @@ from conch_contracts.messages.tokenizer_frames import Operation, ReplyKind
 from conch_kit import frames
 from conch_kit.frames import Frame, FrameReader
 from conch_tokenizer.children.limits import TimeLimits
+from conch_tokenizer.children.processor_time import processor_time_s
 from conch_tokenizer.children.service_orders import LaneOrder
 from conch_tokenizer.errors import ChildError, ChildHung, ChildLost, WorkStage
 
 _LOADS = (Operation.LOAD, Operation.LOAD_FOR_GRAMMARS)
+
+_BUSY_PART = 0.5
+"""Of the time that a child has for encoding: one that was computing for so much of it had the time that it needs."""
 
 Ended = Callable[[Frame | ChildError], None]
 """Called once with a request's reply, or with what became of the child instead."""
@@ -45,6 +49,9 @@ class ChildConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._encode_s = 0.0
         self._picture: int | None = None
+        self._pid = 0
+        self._computed_s = 0.0
+        """How long the child had been computing when it began to encode."""
 
     async def ask(self, operation: Operation, payload: bytes, limits: TimeLimits) -> Frame:
         """Send one request and return its reply; raises ChildLost or ChildHung. Cancelling it kills the child."""
@@ -83,6 +90,11 @@ class ChildConnection(asyncio.Protocol):
         except OSError as exc:
             raise ChildLost(f"child {self.number} takes no lane") from exc
 
+    def encoding_since(self, computed_s: float, took_s: float) -> WorkStage:
+        """Return whether a child was encoding or got no processor, by how long it had been computing at first."""
+        busy = processor_time_s(self._pid) - computed_s >= took_s * _BUSY_PART
+        return WorkStage.ENCODING if busy else WorkStage.STARVED
+
     def kill(self) -> None:
         """End the child at once, whatever it does."""
         self.lost.set()  # Before the socket is closed, so that nobody takes it for idle in between.
@@ -98,10 +110,12 @@ class ChildConnection(asyncio.Protocol):
         """Hand complete frames to whoever waits for them."""
         for frame in self._frames.feed(data):
             if frame.kind == ReplyKind.READY:
+                self._pid = int(frame.payload)
                 if not self.ready.done():
                     self.ready.set_result(None)
             elif frame.kind == ReplyKind.ENCODING:
                 self._picture = int(frame.payload) if frame.payload else None
+                self._computed_s = processor_time_s(self._pid)
                 self._expect_within(self._encode_s, WorkStage.ENCODING)
             else:
                 self._end(frame)
@@ -121,7 +135,11 @@ class ChildConnection(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(limit_s, self._expire, limit_s, stage)
 
     def _expire(self, limit_s: float, stage: WorkStage) -> None:
-        hung = ChildHung(limit_s, WorkStage.UNREAD if self._unread() else stage, self._picture)
+        if self._unread():
+            stage = WorkStage.UNREAD
+        elif stage is WorkStage.ENCODING:
+            stage = self.encoding_since(self._computed_s, limit_s)
+        hung = ChildHung(limit_s, stage, self._picture)
         ended, self._ended = self._ended, None  # before the end of the child is taken for the outcome
         self.kill()
         if ended is not None:

@@ -115,7 +115,10 @@ class Lanes:
         row = self._board.row(child.row)
         limit_s = self._limits_s[row.stage]
         if row.worked_s > limit_s and not child.lost.is_set():
-            self._outcomes[row.request] = ChildHung(limit_s, row.stage, row.picture)
+            stage = row.stage
+            if stage is WorkStage.ENCODING:
+                stage = child.encoding_since(row.computed_s, limit_s)
+            self._outcomes[row.request] = ChildHung(limit_s, stage, row.picture)
             _forget(self._outcomes)
             log.warning("A child worked too long on a request.", extra={"child": child.number})
             child.kill()

@@ -16,6 +16,7 @@ from typing import Final
 
 from conch_contracts.messages.tokenizer_frames import Operation
 from conch_kit.metrics import LATENCY_BUCKETS
+from conch_tokenizer.children.processor_time import processor_time_s
 from conch_tokenizer.errors import WorkStage
 
 
@@ -36,7 +37,7 @@ COUNTED: Final = (
     Operation.PREPARE_ROWS,
     Operation.CHECK_GRAMMAR,
 )
-_SINCE, _STAGE, _PICTURE, _LANE, _NUMBER, _LANES, _IN_FLIGHT, _FIRST_COUNT = range(8)
+_SINCE, _STAGE, _PICTURE, _COMPUTED, _LANE, _NUMBER, _LANES, _IN_FLIGHT, _FIRST_COUNT = range(9)
 _NONE: Final = -1
 _STAGES: Final = (WorkStage.BEGUN, WorkStage.ENCODING)
 _SUM: Final = len(OUTCOMES)
@@ -66,6 +67,7 @@ class WorkRow:
         """Note that a template is done and a long text is being encoded, or a picture read: the clock starts again."""
         self._cells[_STAGE] = _STAGES.index(WorkStage.ENCODING)
         self._cells[_PICTURE] = _NONE if picture is None else picture
+        self._cells[_COMPUTED] = processor_time_s(os.getpid())
         self._cells[_SINCE] = time.monotonic()
 
     def end(self) -> None:
@@ -115,6 +117,11 @@ class WorkRow:
     def stage(self) -> WorkStage:
         """How far it has come with what it works on."""
         return _STAGES[int(self._cells[_STAGE])]
+
+    @property
+    def computed_s(self) -> float:
+        """How long it had been computing when it began to encode, in seconds."""
+        return self._cells[_COMPUTED]
 
     @property
     def picture(self) -> int | None:

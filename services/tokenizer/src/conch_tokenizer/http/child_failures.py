@@ -2,6 +2,8 @@
 
 import logging
 
+from msgspec import Raw
+
 from conch_contracts.messages.message import Message, from_json
 from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
 from conch_tokenizer.errors import (
@@ -29,8 +31,15 @@ class _HungRequest(Message, frozen=True):
     """What is looked at of a request that a child hung or ended over; all else, its prompt too, is only passed over."""
 
     chat: _HungChat | None = None
+    texts: Raw = Raw()
+    """Of rows."""
     pictures: tuple[_HungPicture, ...] = ()
     """Of rows, which are no chat."""
+
+    @property
+    def text_param(self) -> str:
+        """What its text is called."""
+        return "messages" if self.chat is not None else "rows" if self.texts else "prompt"
 
 
 def as_service_error(exc: ChildError | BundleUnreadable, body: bytes) -> ServiceError:
@@ -60,8 +69,12 @@ def _unread_picture(exc: ChildHung | ChildLost, index: int, body: bytes) -> Serv
 
 
 def _hung(exc: ChildHung, body: bytes) -> ServiceError:
+    took_too_long = f"the text could not be encoded within {exc.limit_s:g} s"
+    if exc.stage is WorkStage.STARVED:
+        return Unavailable(took_too_long)
     if exc.stage is WorkStage.ENCODING:
-        return Unavailable(f"the text could not be encoded within {exc.limit_s:g} s")
+        param = from_json(_HungRequest, body).text_param
+        return InvalidRequest(f"{took_too_long}; make it shorter", param=param, code="too_complex")
     chat = from_json(_HungRequest, body).chat if exc.stage is WorkStage.BEGUN else None
     if chat is not None:
         message = f"the chat template did not finish within {exc.limit_s:g} s"
