@@ -77,16 +77,29 @@ class DecodingChildren:
     async def decoding(self, file: int, limits: DecodingLimits) -> AsyncIterator["DecodedSound"]:
         """Decode an open file while the body reads; leaving early kills the child."""
         ours, theirs = socket.socketpair()
-        ours.setblocking(False)  # noqa: FBT003
-        with theirs:
-            process = await asyncio.to_thread(self._start, file, theirs.fileno(), limits)
-        reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_READ_BYTES)
+        with ours:
+            ours.setblocking(False)  # noqa: FBT003
+            with theirs:
+                process = await self._started(file, theirs.fileno(), limits)
+            try:
+                reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_READ_BYTES)
+                try:
+                    yield DecodedSound(reader, limits.silence_s)
+                finally:
+                    writer.transport.abort()
+            finally:
+                await _end(process)
+
+    async def _started(self, file: int, wire: int, limits: DecodingLimits) -> ForkServerProcess:
+        """Start a child with two descriptors, which stay open meanwhile: once closed, they may be somebody else's."""
+        starting = asyncio.create_task(asyncio.to_thread(self._start, file, wire, limits))
         try:
-            yield DecodedSound(reader, limits.silence_s)
-        finally:
-            process.kill()
-            writer.transport.abort()
-            await asyncio.shield(asyncio.to_thread(_bury, process))
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                await _end(starting.result())
+            raise
 
     def _start(self, file: int, wire: int, limits: DecodingLimits) -> ForkServerProcess:
         arguments = (_Descriptor(file), _Descriptor(wire), limits, _fork_server_id())
@@ -107,6 +120,11 @@ def _fork_server_id() -> int:
     found = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
     assert isinstance(found, int)
     return found
+
+
+async def _end(process: ForkServerProcess) -> None:
+    process.kill()
+    await asyncio.shield(asyncio.to_thread(_bury, process))
 
 
 def _bury(process: ForkServerProcess) -> None:
