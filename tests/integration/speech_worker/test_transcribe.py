@@ -1,19 +1,14 @@
 """The speech-worker with engines that hear tones: what is said comes out, in every form and from every kind of file."""
 
-import asyncio
 import random
-import signal
-from contextlib import suppress
 
 import numpy as np
-import psutil
 import pytest
 
 from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_contracts.messages.transcription import SpeechTask, TranscriptFormat
 from testkit.models.container_files import FORMS, container_of
 from testkit.models.tone_speech import WORD_S, WORDS, file_of, said, silence, spoken, tone_tokenizer
-from testkit.waiting import eventually
 
 FEW = [3, 1, 4, 1, 5, 9, 2, 6]
 KINDS = {
@@ -206,40 +201,6 @@ async def test_a_file_whose_end_is_missing_says_what_is_there(stage):
         assert answer.status == 200, kind
         assert said(words).startswith(answer.json["text"][:100]), kind
         assert len(answer.json["text"].split()) > len(words) // 2, kind
-
-
-async def test_whoever_hangs_up_frees_engine_and_child(stage):
-    file = file_of(spoken(FEW))
-    request = stage.request("slow", file_bytes=len(file), request_id="gone")
-    asking = asyncio.create_task(stage.worker.ask(stage.session, request, file))
-    await eventually(lambda: stage.seen("heard", "gone"), "an engine to hear")
-    asking.cancel()
-    await eventually(lambda: stage.seen("cancelled", "gone"), "the engine to hear of it")
-    assert stage.seen("answered", "gone") == []
-
-
-@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP])
-async def test_a_decoder_that_ends_or_hangs_ends_its_request_alone(stage, sign):
-    file = file_of(spoken([1] * 1500))
-    request = stage.request("slow", file_bytes=len(file), request_id=f"decoder-{sign.name}")
-    asking = asyncio.create_task(stage.worker.ask(stage.session, request, file))
-    await eventually(lambda: stage.seen("heard", request.request_id), "an engine to hear")
-    (child,) = decoding_children(stage.worker.pid)
-    child.send_signal(sign)
-    answer = await asking
-    assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_audio")
-    assert (await stage.hear(file_of(spoken(FEW)))).json["text"] == said(FEW)
-    await eventually(lambda: not decoding_children(stage.worker.pid), "the decoder to be gone")
-
-
-def decoding_children(worker: int) -> list[psutil.Process]:
-    """Return the processes that decode: children of the one that forks them, which holds files open."""
-    found = []
-    for process in psutil.Process(worker).children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            if process.status() != psutil.STATUS_ZOMBIE and process.parent() not in (None, psutil.Process(worker)):
-                found.append(process)
-    return found
 
 
 async def test_mutated_files_break_nothing(stage):
