@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from multiprocessing import reduction
@@ -62,6 +63,8 @@ class DecodingChildren:
 
     def __init__(self) -> None:
         self._context: ForkServerContext = multiprocessing.get_context("forkserver")
+        self._looked_at = threading.Lock()
+        """Whoever starts a child has the library look at all others, of which none may be closed meanwhile."""
 
     async def __aenter__(self) -> Self:
         self._context.set_forkserver_preload(list(_PRELOADED))
@@ -88,7 +91,7 @@ class DecodingChildren:
                 finally:
                     writer.transport.abort()
             finally:
-                await _end(process)
+                await self._end(process)
 
     async def _started(self, file: int, wire: int, limits: DecodingLimits) -> ForkServerProcess:
         """Start a child with two descriptors, which stay open meanwhile: once closed, they may be somebody else's."""
@@ -98,14 +101,24 @@ class DecodingChildren:
         except asyncio.CancelledError:
             await asyncio.wait([starting])
             if starting.exception() is None:
-                await _end(starting.result())
+                await self._end(starting.result())
             raise
 
     def _start(self, file: int, wire: int, limits: DecodingLimits) -> ForkServerProcess:
         arguments = (_Descriptor(file), _Descriptor(wire), limits, _fork_server_id())
         process = self._context.Process(target=_run_child, args=arguments, daemon=True)
-        process.start()
+        with self._looked_at:
+            process.start()
         return process
+
+    async def _end(self, process: ForkServerProcess) -> None:
+        process.kill()
+        await asyncio.shield(asyncio.to_thread(self._bury, process))
+
+    def _bury(self, process: ForkServerProcess) -> None:
+        process.join()
+        with self._looked_at:
+            process.close()
 
     def _warm_up(self) -> None:
         from multiprocessing import forkserver
@@ -120,16 +133,6 @@ def _fork_server_id() -> int:
     found = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
     assert isinstance(found, int)
     return found
-
-
-async def _end(process: ForkServerProcess) -> None:
-    process.kill()
-    await asyncio.shield(asyncio.to_thread(_bury, process))
-
-
-def _bury(process: ForkServerProcess) -> None:
-    process.join()
-    process.close()
 
 
 class DecodedSound:
