@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -51,7 +52,7 @@ async def test_a_decoder_that_ends_or_hangs_in_a_stream_ends_it_with_an_error(
     stage: Stage, sign: signal.Signals
 ) -> None:
     name = f"streamed-{sign.name}"
-    asking, first = await begin(stage, stage.worker, name, [1] * 1500, stream="openai")
+    asking, first = await begin(stage, stage.worker, name, [1] * 4000, stream="openai")
     await first.wait()
     (child,) = stage.worker.decoding_children()
     child.send_signal(sign)
@@ -65,12 +66,12 @@ async def test_a_decoder_that_ends_or_hangs_in_a_stream_ends_it_with_an_error(
     await eventually(lambda: stage.idle(name), "the engine to hear of it")
 
 
-async def test_a_drain_lets_files_end_and_tells_those_that_cannot(stage: Stage, tmp_path) -> None:
+async def test_a_drain_lets_files_end_and_tells_those_that_cannot(stage: Stage, tmp_path: Path) -> None:
     short = [1, 2] * 500  # more than is decoded when the drain begins
     with SpeechWorker(stage.redis.url, tmp_path, drain_s=600) as worker:
-        whole, _ = await begin(stage, worker, "ends", short)
         stream, first = await begin(stage, worker, "cut", [3] * 5000, stream="openai")
         await first.wait()
+        whole, _ = await begin(stage, worker, "ends", short)
         worker.terminate()
         assert not whole.done()
         ended = await whole
