@@ -48,7 +48,7 @@ unit contract integration e2e kubernetes: clients
 bench: setup ## Measure added latency, throughput and CPU against a direct gRPC client and nginx.
 	@exec $(BIN)/python -m bench $(ARGS)
 
-soak: setup ## Run the long tests of the operator on a Kubernetes and keep their result in docs/soak.md.
+soak: setup ## Run what is too long for every change, most of it on a Kubernetes, and keep the result in docs/soak.md.
 	@hack/soak $(ARGS)
 
 fuzz: setup ## Play hostile callers, engines, tokenizers and gateways for MINUTES (30), with new examples each round.

@@ -9,6 +9,8 @@ from typing import Any
 import openai
 import pytest
 from openai import OpenAI
+from openai.types.audio import TranscriptionStreamEvent
+from pydantic import TypeAdapter
 
 from testkit.http.json_post import post
 from testkit.processes.conch_up import ROOT
@@ -67,6 +69,8 @@ def test_speech_is_translated(client: OpenAI) -> None:
 def test_deltas_join_to_the_text(client: OpenAI) -> None:
     with (FOLDER / ITEMS[0]["file"]).open("rb") as file:
         events = list(client.audio.transcriptions.create(model=MODEL, file=file, stream=True, include=["logprobs"]))
+    for event in events:
+        TypeAdapter(TranscriptionStreamEvent).validate_python(event.to_dict())
     deltas = [event for event in events if event.type == "transcript.text.delta"]
     (done,) = (event for event in events if event.type == "transcript.text.done")
     assert "".join(delta.delta for delta in deltas) == done.text == ITEMS[0]["transcribe"]["text"]

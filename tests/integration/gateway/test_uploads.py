@@ -5,7 +5,6 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from conch_contracts.names import TRANSCRIBE_PATH, WorkerUrl
@@ -16,6 +15,7 @@ from testkit.gateway.speech import TRANSCRIPTIONS, speech_route
 from testkit.gateway.speech_worker import heard, transcribe
 from testkit.http.forms import AUDIO, BOUNDARY, form, parts, text_part
 from testkit.patient_redis import patient_redis
+from testkit.processes.nameless_files import nameless_files
 from testkit.servers.scripted_http import ScriptedHttp
 from testkit.waiting import eventually
 
@@ -37,19 +37,11 @@ async def send(gateway, body):
 
 def files_of(gateway):
     """Return the files without a name that the gateway holds."""
-    folder = Path(f"/proc/{gateway_pid(gateway)}/fd")
-    links = [os.readlink(entry) for entry in folder.iterdir() if entry.exists() or entry.is_symlink()]
-    return [link for link in links if link.endswith("(deleted)")]
-
-
-def gateway_pid(gateway):
-    """Return the process itself, which may be the child of one that ties it to this test run."""
-    started = psutil.Process(gateway.process.pid)
-    return max([started, *started.children(recursive=True)], key=lambda each: each.memory_info().rss).pid
+    return nameless_files(gateway.process.pid)
 
 
 def memory_mib(gateway, field):
-    for line in Path(f"/proc/{gateway_pid(gateway)}/status").read_text().splitlines():
+    for line in Path(f"/proc/{gateway.process.pid}/status").read_text().splitlines():
         if line.startswith(field):
             return int(line.split()[1]) / 1024
     raise AssertionError(field)
@@ -59,7 +51,7 @@ def memory_mib(gateway, field):
 def at_most(gateway, mib):
     """Fail when the gateway's memory grows by more than this while the context lasts."""
     before = memory_mib(gateway, "VmRSS")
-    Path(f"/proc/{gateway_pid(gateway)}/clear_refs").write_text("5")
+    Path(f"/proc/{gateway.process.pid}/clear_refs").write_text("5")
     yield
     grown = memory_mib(gateway, "VmHWM") - before
     assert grown <= mib, f"{grown:.1f} MiB"
@@ -186,6 +178,7 @@ async def test_an_upload_that_stands_still_is_a_408_and_leaves_nothing(tmp_path)
         answer = await asyncio.wait_for(reader.read(), 60)
         writer.transport.abort()
         assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b'"code":"timeout"' in answer
         await eventually(lambda: files_of(gateway) == [], "the end of the file")
 
 

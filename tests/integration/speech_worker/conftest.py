@@ -1,5 +1,9 @@
-"""One Redis, one tritonserver with stand-ins of engines that hear tones, and one worker for all tests here."""
+"""One Redis, one tritonserver with stand-ins of engines that hear tones, and one worker for all tests here.
 
+Tests of the whole way have a gateway and a worker of their own before the same stand-ins.
+"""
+
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,15 +12,19 @@ from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
 from conch_contracts.dialects.whisper_bls import WINDOW_TOKENS
 from conch_contracts.messages.message import changed
 from conch_contracts.messages.transcription import SpeechParameters, SpeechTarget, SpeechTask, TranscribeRequest
 from conch_contracts.names import Digest, EngineAddress, bundle_key
-from conch_contracts.records import Dialect
+from conch_contracts.records import Dialect, Engine, Pool
 from conch_kit.bundles.archive import pack
 from testkit.engines.backend_stand_ins import install, parameter
+from testkit.gateway.process import Process, gateway_process
+from testkit.gateway.speech import speech_route
 from testkit.models.tone_speech import tone_ids, tone_tokenizer
+from testkit.processes.nameless_files import nameless_files
 from testkit.processes.speech_worker import SpeechWorker, Transcript
 from testkit.servers.redis import RedisServer
 from testkit.servers.triton import RunningTriton, triton_server
@@ -95,15 +103,26 @@ class Stage:
         notes = [json.loads(line) for line in self.events.read_text().splitlines()] if self.events.exists() else []
         return [note for note in notes if (note["what"], note["id"]) == (what, request_id)]
 
+    def idle(self, request_id: str) -> bool:
+        """Tell whether the stand-ins are done with all that they have begun to hear of a request."""
+        heard, answered, cancelled = (len(self.seen(what, request_id)) for what in ("heard", "answered", "cancelled"))
+        return heard == answered + cancelled
+
+
+def put_tokenizer(redis: RedisServer, folder: Path) -> Digest:
+    """Publish the tokenizer of tones and return its digest."""
+    (bundle := folder / "bundle").mkdir()
+    (bundle / "tokenizer.json").write_text(tone_tokenizer().to_str())
+    digest, data = pack(bundle)
+    redis.command("SET", bundle_key(digest), data)
+    return digest
+
 
 @pytest.fixture(scope="session")
 def parts(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[SpeechWorker, RunningTriton, RedisServer, Digest, Path]]:
     folder = tmp_path_factory.mktemp("speech")
-    (bundle := folder / "bundle").mkdir()
-    (bundle / "tokenizer.json").write_text(tone_tokenizer().to_str())
-    digest, data = pack(bundle)
     events = folder / "events"
     for name, variant in VARIANTS.items():
         install_ear(folder / "models", name, events, **variant)
@@ -115,11 +134,52 @@ def parts(
         triton_server(folder / "models", *VARIANTS, *WHISPERS, folder=folder) as triton,
         SpeechWorker(redis.url, folder, child_silence_s=4) as worker,
     ):
-        redis.command("SET", bundle_key(digest), data)
-        yield worker, triton, redis, digest, events
+        yield worker, triton, redis, put_tokenizer(redis, folder), events
 
 
 @pytest.fixture
 async def stage(parts: tuple[SpeechWorker, RunningTriton, RedisServer, Digest, Path]) -> AsyncIterator[Stage]:
     async with aiohttp.ClientSession() as session:
         yield Stage(*parts, session)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A gateway, a worker behind it, and behind that the stand-ins, as the models `plain` and `slow`."""
+
+    gateway: Process
+    worker: SpeechWorker
+    stage: Stage
+
+    def files(self) -> list[str]:
+        """Return what gateway and worker hold of files that clients have sent."""
+        return [file for pid in (self.gateway.process.pid, self.worker.pid) for file in nameless_files(pid)]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def way(
+    parts: tuple[SpeechWorker, RunningTriton, RedisServer, Digest, Path], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Way]:
+    folder = tmp_path_factory.mktemp("way")
+    _, triton, _, digest, _ = parts
+    routes = [
+        speech_route(
+            model_id=f"local/{name}",
+            served_names=(name,),
+            engine_model=name,
+            tokenizer_digest=digest,
+            max_model_len=448,
+        )
+        for name in ("plain", "slow")
+    ]
+    engines = (Engine(grpc=EngineAddress(triton.grpc)),)
+    async with (
+        aiohttp.ClientSession() as session,
+        gateway_process(folder, *routes, engines=engines, pools=(Pool.TOKENIZER,), ready=False) as gateway,
+    ):
+        put_tokenizer(gateway.redis, folder)
+        with SpeechWorker(gateway.redis.url, folder) as worker:
+            async with asyncio.timeout(60):
+                while b" 200 " not in await gateway.raw(b"GET /health/ready HTTP/1.0\r\n\r\n"):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            yield Way(gateway, worker, Stage(*parts, session))

@@ -1,8 +1,14 @@
-"""A file in a child that has no memory for it: the client is told which of its bounds was met."""
+"""The children that decode as processes: their bounds, their starts beside others' ends, and callers who go."""
 
+import asyncio
+import multiprocessing.process
+import os
 import tempfile
+import threading
+from contextlib import suppress
 
 import numpy as np
+import psutil
 import pytest
 import soundfile
 
@@ -11,6 +17,11 @@ from conch_speech_worker.audio.child_messages import DecodingLimits
 from conch_speech_worker.audio.child_pool import DecodingChildren
 
 LONG_S = 120.0
+LIMITS = DecodingLimits(max_audio_s=LONG_S, memory_bytes=512 * 1024 * 1024, cpu_s=int(LONG_S), silence_s=LONG_S)
+STARTS, STEP_S = 60, 0.0003
+"""How often a start is cancelled, each time so much later than the last."""
+WAITS_S = 0.5
+"""How long the start of a child is held up."""
 
 
 async def test_a_file_that_takes_too_much_memory_is_refused_by_the_child_itself() -> None:
@@ -21,3 +32,63 @@ async def test_a_file_that_takes_too_much_memory_is_refused_by_the_child_itself(
         async with DecodingChildren() as children, children.decoding(file.fileno(), limits) as sound:
             with pytest.raises(InvalidRequest, match=r"takes too much memory\.$"):
                 await sound.read()
+
+
+async def test_who_goes_while_a_child_starts_leaves_neither_it_nor_what_it_was_given() -> None:
+    async def wait_for_ever(children: DecodingChildren, file: int) -> None:
+        async with children.decoding(file, LIMITS):
+            await asyncio.Event().wait()
+
+    with tempfile.TemporaryFile() as file:
+        soundfile.write(file, np.zeros(320_000, np.int16), 16_000, format="WAV")
+        file.flush()
+        async with DecodingChildren() as children, children.decoding(file.fileno(), LIMITS) as sound:
+            await sound.read()
+            before, others = descriptors(), len(psutil.Process().children(recursive=True))
+            for number in range(STARTS):
+                decoding = asyncio.create_task(wait_for_ever(children, file.fileno()))
+                await asyncio.sleep(number * STEP_S)
+                decoding.cancel()
+                with suppress(asyncio.CancelledError):
+                    await decoding
+                assert (descriptors(), len(psutil.Process().children(recursive=True))) == (before, others), number
+
+
+class SlowChild:
+    """Stands among the children that multiprocessing looks at whenever it starts one; it comes first, and is slow."""
+
+    def __init__(self) -> None:
+        self.looked_at, self.goes_on = threading.Event(), threading.Event()
+        self._popen = self
+
+    def __hash__(self) -> int:
+        return 0
+
+    def poll(self) -> None:
+        self.looked_at.set()
+        self.goes_on.wait(WAITS_S)
+
+
+async def test_a_child_starts_while_another_one_ends() -> None:
+    slow = SlowChild()
+    with tempfile.TemporaryFile() as file:
+        async with DecodingChildren() as children:
+
+            async def start() -> None:
+                async with children.decoding(file.fileno(), LIMITS):
+                    pass
+
+            try:
+                async with children.decoding(file.fileno(), LIMITS):
+                    multiprocessing.process._children.add(slow)
+                    starting = asyncio.create_task(start())
+                    assert await asyncio.to_thread(slow.looked_at.wait, LONG_S)
+                slow.goes_on.set()
+                await starting
+            finally:
+                multiprocessing.process._children.discard(slow)
+
+
+def descriptors() -> list[str]:
+    """Return the open descriptors of this process."""
+    return os.listdir("/proc/self/fd")

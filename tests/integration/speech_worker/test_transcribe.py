@@ -1,30 +1,17 @@
 """The speech-worker with engines that hear tones: what is said comes out, in every form and from every kind of file."""
 
-import asyncio
 import random
-import signal
-from contextlib import suppress
 
 import numpy as np
-import psutil
 import pytest
 
 from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_contracts.messages.transcription import SpeechTask, TranscriptFormat
 from testkit.models.container_files import FORMS, container_of
+from testkit.models.damaged_sound import KINDS, WAYS, damaged, sound_files
 from testkit.models.tone_speech import WORD_S, WORDS, file_of, said, silence, spoken, tone_tokenizer
-from testkit.waiting import eventually
 
 FEW = [3, 1, 4, 1, 5, 9, 2, 6]
-KINDS = {
-    "wav": ("WAV", "PCM_16"),
-    "wav-float": ("WAV", "FLOAT"),
-    "wav-u8": ("WAV", "PCM_U8"),
-    "flac": ("FLAC", "PCM_16"),
-    "mp3": ("MP3", "MPEG_LAYER_III"),
-    "vorbis": ("OGG", "VORBIS"),
-    "opus": ("OGG", "OPUS"),
-}
 RATES = {"mp3": (8_000, 16_000, 44_100, 48_000), "opus": (8_000, 16_000, 24_000, 48_000)}
 
 
@@ -181,6 +168,7 @@ async def test_silence_is_no_text_and_asks_no_engine(stage):
         (b"RIFF\x00\x00\x00\x00WAVE", "invalid_audio"),
         (b"fLaC" + bytes(100), "invalid_audio"),
         (file_of(silence(1, 1000), 1000), "invalid_audio"),
+        (file_of(silence(0.2, 384_000), 384_000), "invalid_audio"),
         (file_of(silence(1), channels=9), "invalid_audio"),
         (file_of(np.full(SAMPLE_RATE, np.nan, np.float32), subtype="FLOAT"), "invalid_audio"),
     ],
@@ -208,47 +196,9 @@ async def test_a_file_whose_end_is_missing_says_what_is_there(stage):
         assert len(answer.json["text"].split()) > len(words) // 2, kind
 
 
-async def test_whoever_hangs_up_frees_engine_and_child(stage):
-    file = file_of(spoken(FEW))
-    request = stage.request("slow", file_bytes=len(file), request_id="gone")
-    asking = asyncio.create_task(stage.worker.ask(stage.session, request, file))
-    await eventually(lambda: stage.seen("heard", "gone"), "an engine to hear")
-    asking.cancel()
-    await eventually(lambda: stage.seen("cancelled", "gone"), "the engine to hear of it")
-    assert stage.seen("answered", "gone") == []
-
-
-@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP])
-async def test_a_decoder_that_ends_or_hangs_ends_its_request_alone(stage, sign):
-    file = file_of(spoken([1] * 1500))
-    request = stage.request("slow", file_bytes=len(file), request_id=f"decoder-{sign.name}")
-    asking = asyncio.create_task(stage.worker.ask(stage.session, request, file))
-    await eventually(lambda: stage.seen("heard", request.request_id), "an engine to hear")
-    (child,) = decoding_children(stage.worker.pid)
-    child.send_signal(sign)
-    answer = await asking
-    assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_audio")
-    assert (await stage.hear(file_of(spoken(FEW)))).json["text"] == said(FEW)
-    await eventually(lambda: not decoding_children(stage.worker.pid), "the decoder to be gone")
-
-
-def decoding_children(worker: int) -> list[psutil.Process]:
-    """Return the processes that decode: children of the one that forks them, which holds files open."""
-    found = []
-    for process in psutil.Process(worker).children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            if process.status() != psutil.STATUS_ZOMBIE and process.parent() not in (None, psutil.Process(worker)):
-                found.append(process)
-    return found
-
-
-async def test_mutated_files_break_nothing(stage):
+async def test_damaged_files_are_heard_or_refused(stage):
     chance = random.Random(11)
-    plain = [file_of(spoken(FEW), kind=kind, subtype=subtype) for kind, subtype in KINDS.values()]
-    for good in (*plain, *(container_of(spoken(FEW), form, SAMPLE_RATE) for form in FORMS)):
-        for _ in range(20):
-            file = bytearray(good)
-            for _ in range(chance.choice([1, 5, 50])):
-                file[chance.randrange(len(file))] = chance.randrange(256)
-            answer = await stage.hear(bytes(file[: chance.choice([len(file), chance.randrange(1, len(file))])]))
-            assert answer.status in (200, 400), answer.body
+    for name, file in sound_files(spoken(FEW)).items():
+        for way in WAYS:
+            answer = await stage.hear(damaged(file, way, chance))
+            assert answer.status in (200, 400), (name, way, answer.body)

@@ -84,6 +84,7 @@ class TranscribeHandler:
             seen = SignsOfLife()
             engine = await self._engine_of(request, vocabulary, seen)
             hearing = FileHearing(request, vocabulary, engine.hear)
+            error = None  # what interrupts the work ends it before it can tell of one
             async with self._in_flight.scope(connection(scope)) as work:
                 error = await self._attempt(hearing, engine, answer, given, seen)
         await self._end(hearing, answer, error, work.interruption)

@@ -2,12 +2,13 @@
 
 import io
 import json
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import psutil
 
 from conch_contracts.messages.transcription import TranscribeRequest, head_of
 from conch_contracts.names import TRANSCRIBE_PATH
@@ -60,3 +61,17 @@ class SpeechWorker(WorkerProcess):
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         """Send one request with its file; leaving the context early hangs up."""
         return session.post(self.url + TRANSCRIBE_PATH, data=io.BytesIO(head_of(request) + file))
+
+    def fork_server(self) -> psutil.Process:
+        """Return the process that forks those that decode."""
+        (found,) = (each for each in psutil.Process(self.pid).children() if "forkserver" in " ".join(each.cmdline()))
+        return found
+
+    def decoding_children(self) -> list[psutil.Process]:
+        """Return the processes that decode a file, each the child of the one that forks them."""
+        found = []
+        for process in psutil.Process(self.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if process.status() != psutil.STATUS_ZOMBIE and process.ppid() != self.pid:
+                    found.append(process)
+        return found

@@ -69,6 +69,11 @@ class WorkerProcess:
         assert self._process is not None
         return self._process.pid
 
+    def runs(self) -> bool:
+        """Tell whether it has not ended."""
+        assert self._process is not None
+        return self._process.poll() is None
+
     def terminate(self) -> None:
         """Ask it to end, without waiting."""
         assert self._process is not None

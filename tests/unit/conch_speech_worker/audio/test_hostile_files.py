@@ -1,6 +1,7 @@
 """Files that are damaged at random, in the real decoding child: each is heard or refused, and the next one is heard."""
 
 import asyncio
+import random
 import tempfile
 from collections.abc import Iterator
 
@@ -15,23 +16,14 @@ from conch_kit.errors import InvalidRequest
 from conch_speech_worker.audio.child_messages import DecodingLimits
 from conch_speech_worker.audio.child_pool import DecodingChildren
 from testkit.models.container_files import FORMS, container_of
+from testkit.models.damaged_sound import HEAD_BYTES, KINDS, WAYS, damaged, sound_files
 from testkit.models.tone_speech import file_of, silence, spoken
 
 WORDS = [3, 1, 4, 1, 5]
-PLAIN = {
-    "wav": ("WAV", "PCM_16"),
-    "wav-float": ("WAV", "FLOAT"),
-    "flac": ("FLAC", "PCM_16"),
-    "mp3": ("MP3", "MPEG_LAYER_III"),
-    "vorbis": ("OGG", "VORBIS"),
-    "opus": ("OGG", "OPUS"),
-}
-SEEDS = {name: file_of(spoken(WORDS), kind=kind, subtype=subtype) for name, (kind, subtype) in PLAIN.items()} | {
-    form: container_of(spoken(WORDS), form, SAMPLE_RATE) for form in FORMS
-}
-HEAD_BYTES = 600
-"""Where most of what a file says of itself stands."""
+SEEDS = sound_files(spoken(WORDS))
 MOST_S = 30.0
+EACH, MOST_GROWTH_BYTES = 4, 8 * 1024 * 1024
+"""Files of each kind that are damaged in each way; and by what processes may grow with all of them."""
 LIMITS = DecodingLimits(max_audio_s=MOST_S, memory_bytes=512 * 1024 * 1024, cpu_s=20, silence_s=60)
 REFUSALS = {f"file: {code}" for code in ("audio_too_short", "audio_too_long", "invalid_audio", "unsupported_format")}
 
@@ -87,6 +79,10 @@ def changed(data: bytes, changes: list[tuple[int, int]], cut: int | None) -> byt
     return bytes(mutant if cut is None else mutant[: 1 + cut % len(mutant)])
 
 
+def is_heard_or_refused(outcome: float | str) -> bool:
+    return outcome in REFUSALS or (isinstance(outcome, float) and 0 < outcome <= MOST_S + 0.1)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_file_that_is_not_damaged_is_heard(decoder: Decoder, seed: str) -> None:
     assert decoder.outcome(SEEDS[seed]) == pytest.approx(1.0, abs=0.15)
@@ -97,8 +93,7 @@ def test_a_file_that_is_not_damaged_is_heard(decoder: Decoder, seed: str) -> Non
 def test_a_damaged_file_is_heard_or_refused(
     decoder: Decoder, seed: str, changes: list[tuple[int, int]], cut: int | None
 ) -> None:
-    outcome = decoder.outcome(changed(SEEDS[seed], changes, cut))
-    assert outcome in REFUSALS or (isinstance(outcome, float) and 0 < outcome <= MOST_S + 0.1)
+    assert is_heard_or_refused(decoder.outcome(changed(SEEDS[seed], changes, cut)))
 
 
 def of_unknown_length(flac: bytes) -> bytes:
@@ -126,7 +121,7 @@ def test_a_bomb_is_refused_as_soon_as_it_is_too_long(decoder: Decoder, bomb: str
     assert decoder.outcome(data) == "file: audio_too_long"
 
 
-WIDE = {kind: PLAIN[kind] for kind in ("wav", "wav-float", "flac", "vorbis")}
+WIDE = {kind: KINDS[kind] for kind in ("wav", "wav-float", "flac", "vorbis")}
 """Forms that take eight channels, of which each piece that is read is larger than what a child has spare."""
 
 
@@ -147,10 +142,15 @@ def test_a_file_that_takes_too_much_time_is_refused(decoder: Decoder) -> None:
 
 
 def test_many_damaged_files_leave_nothing_behind(decoder: Decoder) -> None:
-    server = psutil.Process().children()
-    before = [process.memory_info().rss for process in server]
-    for number in range(20):
-        for seed in SEEDS.values():
-            decoder.outcome(changed(seed, [(number * 7, 255), (number * 131, number)], None))
-    assert [process for process in psutil.Process().children(recursive=True) if process not in server] == []
-    assert all(process.memory_info().rss < was + 8 * 1024 * 1024 for process, was in zip(server, before, strict=True))
+    own, chance = psutil.Process(), random.Random(11)
+    for file in SEEDS.values():
+        decoder.outcome(file)  # the first files take what all later ones have
+    server = own.children()
+    before = [process.memory_info().rss for process in (own, *server)]
+    for _ in range(EACH):
+        for name, file in SEEDS.items():
+            for way in WAYS:
+                assert is_heard_or_refused(decoder.outcome(damaged(file, way, chance))), (name, way)
+    assert [process for process in own.children(recursive=True) if process not in server] == []
+    for process, was in zip((own, *server), before, strict=True):
+        assert process.memory_info().rss < was + MOST_GROWTH_BYTES, process.cmdline()

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from multiprocessing import reduction
@@ -62,6 +63,8 @@ class DecodingChildren:
 
     def __init__(self) -> None:
         self._context: ForkServerContext = multiprocessing.get_context("forkserver")
+        self._looked_at = threading.Lock()
+        """Whoever starts a child has the library look at all others, of which none may be closed meanwhile."""
 
     async def __aenter__(self) -> Self:
         self._context.set_forkserver_preload(list(_PRELOADED))
@@ -77,22 +80,45 @@ class DecodingChildren:
     async def decoding(self, file: int, limits: DecodingLimits) -> AsyncIterator["DecodedSound"]:
         """Decode an open file while the body reads; leaving early kills the child."""
         ours, theirs = socket.socketpair()
-        ours.setblocking(False)  # noqa: FBT003
-        with theirs:
-            process = await asyncio.to_thread(self._start, file, theirs.fileno(), limits)
-        reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_READ_BYTES)
+        with ours:
+            ours.setblocking(False)  # noqa: FBT003
+            with theirs:
+                process = await self._started(file, theirs.fileno(), limits)
+            try:
+                reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_READ_BYTES)
+                try:
+                    yield DecodedSound(reader, limits.silence_s)
+                finally:
+                    writer.transport.abort()
+            finally:
+                await self._end(process)
+
+    async def _started(self, file: int, wire: int, limits: DecodingLimits) -> ForkServerProcess:
+        """Start a child with two descriptors, which stay open meanwhile: once closed, they may be somebody else's."""
+        starting = asyncio.create_task(asyncio.to_thread(self._start, file, wire, limits))
         try:
-            yield DecodedSound(reader, limits.silence_s)
-        finally:
-            process.kill()
-            writer.transport.abort()
-            await asyncio.shield(asyncio.to_thread(_bury, process))
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                await self._end(starting.result())
+            raise
 
     def _start(self, file: int, wire: int, limits: DecodingLimits) -> ForkServerProcess:
         arguments = (_Descriptor(file), _Descriptor(wire), limits, _fork_server_id())
         process = self._context.Process(target=_run_child, args=arguments, daemon=True)
-        process.start()
+        with self._looked_at:
+            process.start()
         return process
+
+    async def _end(self, process: ForkServerProcess) -> None:
+        process.kill()
+        await asyncio.shield(asyncio.to_thread(self._bury, process))
+
+    def _bury(self, process: ForkServerProcess) -> None:
+        process.join()
+        with self._looked_at:
+            process.close()
 
     def _warm_up(self) -> None:
         from multiprocessing import forkserver
@@ -107,11 +133,6 @@ def _fork_server_id() -> int:
     found = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
     assert isinstance(found, int)
     return found
-
-
-def _bury(process: ForkServerProcess) -> None:
-    process.join()
-    process.close()
 
 
 class DecodedSound:
