@@ -1,7 +1,8 @@
 """What the holder of the Lease does: rounds, at every change and now and then without one.
 
-A round begins with complete lists of everything, so it depends on nothing that a watch may have missed; watches only
-say that it is time. A round that fails is tried again, a little later each time.
+A round begins with complete lists of everything, so it depends on nothing that has happened. Watches keep them
+(`api/caching_client`), so it waits for no list of the API server's; while one cannot be kept, rounds fail. A round that
+fails is tried again, a little later each time.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ UNSETTLED_S = 1.0
 
 @dataclass(slots=True)
 class LeaderRound:
-    """One round: lists everything, lets the reconciler decide and act, and says what became of it."""
+    """One round: reads everything, lets the reconciler decide and act, and says what became of it."""
 
     api: KubernetesApi
     engines: KubernetesEngines
@@ -57,8 +58,6 @@ class LeaderRound:
 
     async def run(self) -> Statuses:
         """Run it and return what was said about each model."""
-        # Objects before models: an object whose owner went in between would be written again as that owner's, and a
-        # model that is deleted with --cascade=orphan would take it along after all.
         pods = await self.engines.observe()
         wanted = read_wanted(await self._list(), namespaced=self.namespaced_names)
         await self.status_writer.write_first(wanted)

@@ -50,7 +50,7 @@ class Noted:
     write_first = write = ensure = ask = nothing
 
 
-async def test_objects_are_listed_before_their_owners_and_both_before_anything_is_done() -> None:
+async def test_everything_is_read_before_anything_is_done() -> None:
     noted: Any = Noted()
     await LeaderRound(noted, noted, noted, noted, noted, noted, noted, noted, [None]).run()
     assert noted.calls == ["objects", "models", "reconcile"]
