@@ -13,7 +13,7 @@ from aiohttp import web
 from testkit.servers.catch_all_http import every_path
 
 PATH = "/apis/apps/v1/namespaces/ns/deployments"
-_CUT = b"cut"
+_CUT, _END = b"cut", b"end"
 
 Item = dict[str, Any]
 
@@ -45,7 +45,11 @@ class WatchedServer:
         """Make or change an object."""
         self.version += 1
         before = self.items.get(name)
-        meta = {"name": name, "namespace": "ns", "uid": before["metadata"]["uid"] if before else f"uid-{self.version}"}
+        meta: dict[str, Any] = {
+            "name": name,
+            "namespace": "ns",
+            "uid": before["metadata"]["uid"] if before else f"uid-{self.version}",
+        }
         meta |= {"resourceVersion": str(self.version), "labels": {"kept": "yes"} | labels}
         meta |= {"managedFields": [{"manager": "somebody"}], "annotations": {"said": said}}
         self.items[name] = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": {"replicas": 1}}
@@ -72,9 +76,9 @@ class WatchedServer:
         self.forget_history()
         self._say(event_line("ERROR", {"kind": "Status", "code": 410, "message": "too old resource version"}))
 
-    def cut(self) -> None:
-        """End the watches in the middle of an event."""
-        self._say(b'{"type": "DELETED", "object": {"metadata": {"name"', _CUT)
+    def cut(self, *, as_if_complete: bool = False) -> None:
+        """End the watches in the middle of an event; a proxy between may end the answer as if that were all."""
+        self._say(b'{"type": "DELETED", "object": {"metadata": {"name"', _END if as_if_complete else _CUT)
 
     def tell_next(self) -> None:
         """Tell the first thing that was kept back."""
@@ -131,11 +135,12 @@ class WatchedServer:
         self.watches.append(queue)
         response = web.StreamResponse()
         await response.prepare(request)
-        while (line := await queue.get()) is not _CUT:
+        while (line := await queue.get()) not in (_CUT, _END):
             await response.write(line)
         self.watches.remove(queue)
-        assert request.transport is not None
-        request.transport.close()
+        if line is _CUT:
+            assert request.transport is not None
+            request.transport.close()
         return response
 
     def _tell(self, what: str, item: Item) -> None:

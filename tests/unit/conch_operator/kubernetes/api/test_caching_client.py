@@ -123,10 +123,13 @@ async def test_a_list_is_read_page_by_page_and_begun_anew_where_a_page_is_too_ol
         assert pages == [None, "105/2", None, "105/2", "105/4"]
 
 
-async def test_a_watch_that_is_cut_in_the_middle_of_an_event_goes_on_from_the_last_whole_one(world: Reading) -> None:
+@pytest.mark.parametrize("as_if_complete", [False, True])
+async def test_a_watch_that_is_cut_in_the_middle_of_an_event_goes_on_from_the_last_whole_one(
+    world: Reading, as_if_complete: bool
+) -> None:
     world.server.put("b")
     await world.until(a="", b="")
-    world.server.cut()
+    world.server.cut(as_if_complete=as_if_complete)
     await eventually(lambda: not world.server.watches, "the end of the watch")
     world.server.remove("a")
     world.server.put("b", "meanwhile")
@@ -226,7 +229,9 @@ async def test_what_we_delete_is_gone_at_once(world: Reading) -> None:
 async def test_what_we_write_is_in_no_list_that_it_does_not_belong_to(world: Reading) -> None:
     world.server.quiet = True
     world.api._wrote(world.server.put("other", kept="no"))
-    world.api._wrote(world.server.put("kept"))
+    kept = world.server.put("kept")
+    world.api._wrote(kept | {"metadata": kept["metadata"] | {"name": "elsewhere", "namespace": "other"}})
+    world.api._wrote(kept)
     assert await world.said() == {"a": "", "kept": ""}
 
 
