@@ -54,7 +54,7 @@ class LeaderRound:
     """Whether models are served under names that begin with their namespace."""
     _unknown: Mapping[ModelId, tuple[str, ...]] = field(default_factory=dict, init=False)
     _said: Mapping[str, ModelStatus] = field(default_factory=dict, init=False)
-    """The status that the last round had for each object, by its uid: a list may be older than its write."""
+    """The status that the last round had for each object, by its uid: its write may still be under way."""
 
     async def run(self) -> Statuses:
         """Run it and return what was said about each model."""
