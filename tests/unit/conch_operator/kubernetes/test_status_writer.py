@@ -1,3 +1,5 @@
+import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from conch_operator.kubernetes.api.client import ApiError, KubernetesApi, NotLea
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.desired_models import Wanted, read_status, read_wanted
 from conch_operator.kubernetes.status_writer import StatusWriter, event_body, first_status, news
+from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.status import ModelStatus, describe
 from conch_operator.routes.route import make_route
 from conch_operator.state import Observed, Published
@@ -78,6 +81,33 @@ async def test_a_status_that_cannot_be_written_holds_up_no_other(status: int) ->
     await StatusWriter(server, "operator-1").write(found, statuses)
     assert list(server.statuses) == ["two"]
     assert [event["regarding"]["name"] for event in server.events] == ["two"]
+
+
+async def test_the_next_status_does_not_wait_for_an_event_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, hangs = Server(), asyncio.Event()
+
+    async def hang(kind: Kind, made: Object) -> Object:
+        hangs.set()
+        await asyncio.Event().wait()
+        return made
+
+    monkeypatch.setattr(server, "create", hang)
+    found = wanted("one")
+    status = first_status(MODEL, found.objects[MODEL])
+    tasks: list[asyncio.Task[None]] = []
+
+    def start(call: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        tasks.append(asyncio.create_task(call))
+        return tasks[-1]
+
+    writer = StatusWriter(server, "operator-1", Background(start, patience_s=0.01))
+    async with asyncio.timeout(30):
+        while not hangs.is_set():
+            await writer.write(found, {MODEL: status})
+        while server.statuses["one"]["replicas"] != 7:
+            await writer.write(found, {MODEL: status.model_copy(update={"replicas": 7})})
+    for task in tasks:
+        task.cancel()
 
 
 @pytest.mark.parametrize("error", [ApiError(0, "no answer"), NotLeading("lost")])
