@@ -10,6 +10,7 @@ with the release.
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from conch_contracts.names import MANAGED_BY_LABEL, OPERATOR
@@ -45,7 +46,8 @@ class WorkerPools:
         self._needed_at: dict[str, float] = {}
         self._scalers: dict[str, PoolScaler] = {}
         self._owner: Object | None = None
-        self._ensuring: CallsInFlight[str, None] = CallsInFlight(background)
+        self._ensuring: CallsInFlight[str, None] = CallsInFlight(replace(background, changed=lambda: None))
+        """Their end begins no round, which would begin them again: no round needs what they say."""
         self._failure = ""
 
     async def ensure(self, kinds: Iterable[ModelKind], loads: Mapping[str, int]) -> None:

@@ -14,6 +14,7 @@ from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.resources.worker_pool import PoolPlace, make_pool
 from conch_operator.settings import EngineSettings, ReleaseFile, WorkerPoolSettings
 from testkit.clock import FakeClock
+from testkit.waiting import eventually
 
 DEPLOYMENT: dict[str, Any] = {
     "apiVersion": "apps/v1",
@@ -123,7 +124,7 @@ async def test_no_worker_is_made_without_the_owner_that_it_goes_with(
 
 
 async def test_a_pool_that_hangs_holds_up_no_round_and_is_seen_to_later(server: Server, clock: FakeClock) -> None:
-    hangs, may_end, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    hangs, may_end, rounds = asyncio.Event(), asyncio.Event(), []
 
     async def apply(kind: Kind, made: Object) -> Object:
         hangs.set()
@@ -136,12 +137,13 @@ async def test_a_pool_that_hangs_holds_up_no_round_and_is_seen_to_later(server: 
         "engines": EngineSettings(agent_image="a"),
         "worker_pools": {"llm": POOL},
     }
-    background = Background(changed=ended.set, patience_s=0.01)
+    background = Background(changed=lambda: rounds.append(1), patience_s=0.01)
     pools = WorkerPools(server, ReleaseFile.model_validate(fields), clock, background)
     async with asyncio.timeout(30):
         await pools.ensure([ModelKind.LLM], {})
         await hangs.wait()
         await pools.ensure([ModelKind.LLM], {})
-        may_end.set()
-        await ended.wait()
-    assert list(server.objects) == ["llm-worker"]
+    may_end.set()
+    await eventually(lambda: list(server.objects) == ["llm-worker"], "the pool")
+    await pools.ensure([ModelKind.LLM], {})
+    assert rounds == [], "the end begins no round, which would begin it again"
