@@ -42,10 +42,11 @@ class CachingApi(KubernetesApi):
         if kept is None:
             kept = self._kept[selection] = WatchedList(self, selection, self._note_change, self._silent_s)
             self._tasks[selection] = asyncio.create_task(kept.run(), name=f"watch of {selection.path}")
-        found = await kept.read()
-        if (task := self._tasks[selection]).done():
-            task.result()  # a fault of the code
-        return found
+        try:
+            return await kept.read()
+        finally:
+            if (task := self._tasks[selection]).done():
+                task.result()  # a fault of the code, which is to end the process
 
     def _wrote(self, answer: Object) -> None:
         deleted = answer.get("details", {}).get("uid") if answer.get("kind") == "Status" else None

@@ -64,11 +64,6 @@ class Event:
     type: str
     object: Object
 
-    @property
-    def version(self) -> str:
-        """Return the version of the collection after it."""
-        return str(self.object["metadata"]["resourceVersion"])
-
 
 def _is_met(part: str, labels: dict[str, str]) -> bool:
     name, equals, value = part.partition("=")

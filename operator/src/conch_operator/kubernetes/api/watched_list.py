@@ -62,7 +62,7 @@ class WatchedList:
         self._clock = clock
         self._objects: dict[_Name, Object] = {}
         self._written: dict[_Name, Object] = {}
-        self._version = "0"
+        self._version = 0
         self._goes_on = False
         """Whether a watch may go on from that version."""
         self._opened_at_s: float | None = None
@@ -78,7 +78,7 @@ class WatchedList:
 
     def note(self, answer: Object) -> None:
         """Take over what a write of ours answered about an object, if it is one of these."""
-        if self._selection.has(answer) and _number(answer) > int(self._version):
+        if self._selection.has(answer) and _number(answer) > self._version:
             self._written[_name(answer)] = self._selection.trimmed(answer)
 
     def forget(self, uid: str) -> None:
@@ -111,7 +111,7 @@ class WatchedList:
         try:
             if not self._goes_on:
                 self._replace(await self._source.list_selected(self._selection))
-            async with self._source.watch(self._selection, self._version, self._silent_s) as events:
+            async with self._source.watch(self._selection, str(self._version), self._silent_s) as events:
                 self._opened_at_s = self._clock()
                 self._is_kept()
                 async for event in events:
@@ -122,30 +122,31 @@ class WatchedList:
         return ApiError(0, f"a watch of {self._selection.path} ended as soon as it was opened")
 
     def _replace(self, listed: Listed) -> None:
-        if int(listed.version) < int(self._version):  # the server's store is that of an earlier time
+        version = int(listed.version)
+        if version < self._version:  # the server's store is that of an earlier time
             self._written.clear()
         self._objects = {_name(item): self._selection.trimmed(item) for item in listed.items}
-        self._move_to(listed.version)
+        self._move_to(version)
         self._goes_on = True
         self._is_kept()
         self._changed()
 
     def _take(self, event: Event) -> None:
-        is_news = False
+        version, is_news = _number(event.object), False
         if event.type in ("ADDED", "MODIFIED", "DELETED"):
             name = _name(event.object)
-            is_news = name not in self._written or _number(self._written[name]) != int(event.version)
+            is_news = name not in self._written or _number(self._written[name]) != version
             self._objects.pop(name, None)
             if event.type != "DELETED":
                 self._objects[name] = self._selection.trimmed(event.object)
-        self._move_to(event.version)
+        self._move_to(version)
         if is_news:
             self._changed()
 
-    def _move_to(self, version: str) -> None:
+    def _move_to(self, version: int) -> None:
         self._version = version
         if self._written:
-            self._written = {name: item for name, item in self._written.items() if _number(item) > int(version)}
+            self._written = {name: item for name, item in self._written.items() if _number(item) > version}
 
     def _is_kept(self) -> None:
         if self._error is not None:

@@ -48,6 +48,11 @@ class Reading:
             await asyncio.sleep(0.01)
         raise AssertionError("reads do not fail")
 
+    async def read_on(self) -> None:
+        for _ in range(3000):
+            await self.items()
+            await asyncio.sleep(0.01)
+
     async def known(self) -> dict[str, str] | None:
         """Return what is said, None while nothing is known."""
         try:
@@ -199,6 +204,13 @@ async def test_what_we_write_is_read_at_once_and_nothing_older_replaces_it(world
     world.server.speak()
     world.server.put("a", "by somebody, after us")
     await world.until(a="by somebody, after us")
+
+
+async def test_what_is_not_understood_ends_the_process_and_not_the_watch_alone(world: Reading) -> None:
+    strange = world.server.items["a"] | {"metadata": world.server.items["a"]["metadata"] | {"resourceVersion": "x"}}
+    world.server.watches[0].put_nowait(event_line("MODIFIED", strange))
+    with pytest.raises(ValueError, match="invalid literal"):
+        await world.read_on()
 
 
 async def test_our_own_writes_are_no_news(world: Reading) -> None:
