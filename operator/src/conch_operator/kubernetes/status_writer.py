@@ -5,7 +5,7 @@ Nothing is written that the object says already.
 
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 
 from conch_contracts.conditions import ON_THE_WAY, Condition, ConditionStatus, ConditionType, Reason
@@ -31,9 +31,10 @@ class StatusWriter:
         self._api = api
         self._instance = instance
         self._first: CallsInFlight[str, Object | None] = CallsInFlight(background)
-        self._writing: CallsInFlight[ModelId, Sequence[Object]] = CallsInFlight(background)
+        self._writing: CallsInFlight[ModelId, None] = CallsInFlight(background)
         self._telling: CallsInFlight[str, None] = CallsInFlight(background)
         """Events by their names; the next status of a model does not wait for them."""
+        self._untold: dict[str, Object] = {}
 
     def note(self, item: Object) -> None:
         """Begin to note on an object without a status, which a watch tells of, that it has been seen."""
@@ -55,8 +56,8 @@ class StatusWriter:
             for model, status in statuses.items()
             if status_body(status, wanted.objects[model]) != _held(wanted.objects[model])
         }
-        said = await self._writing.run({model: partial(self._write, *change) for model, change in changed.items()})
-        events = {event["metadata"]["name"]: event for written in said.values() for event in written}
+        await self._writing.run({model: partial(self._write, *change) for model, change in changed.items()})
+        events, self._untold = self._untold, {}
         await self._telling.run({name: partial(self._tell, event) for name, event in events.items()})
 
     def _first_writes(self, wanted: Wanted) -> dict[str, Callable[[], Awaitable[Object | None]]]:
@@ -73,12 +74,11 @@ class StatusWriter:
         change = {"metadata": {"resourceVersion": version}, "status": status_body(first_status(model, item), item)}
         return await self._patch(item, change, expected=(404, 409))
 
-    async def _write(self, item: Object, status: ModelStatus) -> Sequence[Object]:
-        """Write a status, and return the Events that are to tell of it."""
-        if await self._patch(item, {"status": status_body(status, item)}) is None:
-            return ()
-        said = news(read_status(status.model_id, item), status)
-        return [event_body(item, condition, self._instance) for condition in said]
+    async def _write(self, item: Object, status: ModelStatus) -> None:
+        if await self._patch(item, {"status": status_body(status, item)}) is not None:
+            said = news(read_status(status.model_id, item), status)
+            events = [event_body(item, condition, self._instance) for condition in said]
+            self._untold |= {event["metadata"]["name"]: event for event in events}
 
     async def _patch(self, item: Object, change: Object, expected: Collection[int] = (404,)) -> Object | None:
         """Write a status; None when that failed for this object, which is tried again."""

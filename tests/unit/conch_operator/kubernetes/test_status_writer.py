@@ -110,6 +110,29 @@ async def test_the_next_status_does_not_wait_for_an_event_that_hangs(monkeypatch
         task.cancel()
 
 
+async def test_the_event_of_a_status_that_took_long_is_told_though_the_next_one_is_written_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, may_end, ended = Server(), asyncio.Event(), asyncio.Event()
+    patch = server.patch
+
+    async def late(kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
+        await may_end.wait()
+        return await patch(kind, namespace, name, change, subresource)
+
+    monkeypatch.setattr(server, "patch", late)
+    found = wanted("one")
+    writer = StatusWriter(server, "operator-1", Background(changed=ended.set, patience_s=0.01))
+    first, second = changed(("Ready", "False", "Waiting")), changed(("Ready", "False", "SourceNotFound"))
+    async with asyncio.timeout(30):
+        await writer.write(found, {MODEL: first})
+        may_end.set()
+        await ended.wait()
+        await writer.write(found, {MODEL: second})
+        await writer.write(found, {})
+    assert [event["reason"] for event in server.events] == ["Waiting", "SourceNotFound"]
+
+
 @pytest.mark.parametrize("error", [ApiError(0, "no answer"), NotLeading("lost")])
 async def test_no_answer_ends_the_round(error: Exception) -> None:
     server = Server()
