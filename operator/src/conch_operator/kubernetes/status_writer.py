@@ -31,6 +31,8 @@ class StatusWriter:
         self._api = api
         self._instance = instance
         self._first: CallsInFlight[str, Object | None] = CallsInFlight(background)
+        self._firsts: dict[str, Object] = {}
+        """The first status of each object that has none yet, by its uid; it is on its way."""
         self._writing: CallsInFlight[ModelId, None] = CallsInFlight(background)
         self._telling: CallsInFlight[str, None] = CallsInFlight(background)
         """Events by their names; the next status of a model does not wait for them."""
@@ -42,12 +44,17 @@ class StatusWriter:
             self._first.start(self._first_writes(read_wanted([item])))
 
     async def write_first(self, wanted: Wanted) -> None:
-        """Note on every object without a status, which no watch has told of, that it has been seen."""
-        for patched in (await self._first.run(self._first_writes(wanted))).values():
-            if patched is not None:
-                model = _model(patched)
-                if _is_newer(patched, wanted.objects.get(model)):
-                    wanted.objects[model] = patched
+        """Note on every object without a status, which no watch has told of, that it has been seen.
+
+        In `wanted` each has that status, though it may still be on its way: what is said next follows on it.
+        """
+        await self._first.run(self._first_writes(wanted))
+        new = {model: item for model, item in wanted.objects.items() if "status" not in item}
+        there = self._first.waiting | {item["metadata"]["uid"] for item in new.values()}
+        self._firsts = {uid: status for uid, status in self._firsts.items() if uid in there}
+        for model, item in new.items():
+            if (status := self._firsts.get(item["metadata"]["uid"])) is not None:
+                wanted.objects[model] = item | {"status": status}
 
     async def write(self, wanted: Wanted, statuses: Mapping[ModelId, ModelStatus]) -> None:
         """Write the statuses that have changed; an object that has gone meanwhile is no error."""
@@ -66,12 +73,14 @@ class StatusWriter:
             for model, item in wanted.objects.items()
             if "status" not in item and model not in wanted.desired.unreadable
         }
-        return {item["metadata"]["uid"]: partial(self._write_first, model, item) for model, item in new.items()}
+        for model, item in new.items():
+            self._firsts.setdefault(item["metadata"]["uid"], status_body(first_status(model, item), item))
+        return {item["metadata"]["uid"]: partial(self._write_first, item) for item in new.values()}
 
-    async def _write_first(self, model: ModelId, item: Object) -> Object | None:
+    async def _write_first(self, item: Object) -> Object | None:
         """Write the first status, unless anything has been written since: that is newer."""
-        version = item["metadata"]["resourceVersion"]
-        change = {"metadata": {"resourceVersion": version}, "status": status_body(first_status(model, item), item)}
+        meta = item["metadata"]
+        change = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": self._firsts[meta["uid"]]}
         return await self._patch(item, change, expected=(404, 409))
 
     async def _write(self, item: Object, status: ModelStatus) -> None:
@@ -191,15 +200,6 @@ def event_body(item: Object, said: Condition, instance: str) -> Object:
             "resourceVersion": meta["resourceVersion"],
         },
     }
-
-
-def _model(item: Object) -> ModelId:
-    return ModelId(f"{item['metadata']['namespace']}/{item['metadata']['name']}")
-
-
-def _is_newer(patched: Object, listed: Object | None) -> bool:
-    """Return whether an object was listed before it got its first status, and is the same."""
-    return listed is not None and "status" not in listed and listed["metadata"]["uid"] == patched["metadata"]["uid"]
 
 
 def _held(item: Object) -> Object | None:

@@ -15,6 +15,7 @@ from conch_operator.reconcile.status import ModelStatus, describe
 from conch_operator.routes.route import make_route
 from conch_operator.state import Observed, Published
 from testkit.builders.model_deployments import FACTS, desired_model
+from testkit.waiting import eventually
 
 MODEL = ModelId("ns/one")
 
@@ -70,6 +71,31 @@ async def test_the_first_status_is_written_once() -> None:
     server.statuses.clear()
     await writer.write_first(found)
     assert server.statuses == {}
+
+
+async def test_what_is_said_next_follows_on_a_first_status_that_is_still_on_its_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, patch, may_end = Server(), Server.patch, asyncio.Event()
+
+    async def late(kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
+        if "metadata" in change:
+            await may_end.wait()
+        return await patch(server, kind, namespace, name, change, subresource)
+
+    monkeypatch.setattr(server, "patch", late)
+    writer = StatusWriter(server, "operator-1", Background(patience_s=0.01))
+    writer.note(item("one"))
+    found = wanted("one")
+    await writer.write_first(found)
+    said = found.statuses[MODEL]
+    await writer.write(found, {MODEL: said})
+    assert server.statuses == {}, "it says so already"
+    await writer.write(found, {MODEL: said.model_copy(update={"replicas": 7})})
+    assert server.statuses["one"]["replicas"] == 7
+    assert server.events == [], "the first word is no transition"
+    may_end.set()
+    await eventually(lambda: not writer._first.waiting, "the first status")
 
 
 @pytest.mark.parametrize("status", [404, 409, 500])
