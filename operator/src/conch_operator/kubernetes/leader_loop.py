@@ -125,7 +125,8 @@ class LeaderLoop:
             failures = 0
             await asyncio.sleep(LEAST_PAUSE_S)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._rest_s())
+                async with asyncio.timeout(self._rest_s()):  # wait_for may lose a cancellation (Python 3.11)
+                    await self._wake.wait()
 
     def _rest_s(self) -> float:
         return self._round_s if self._settled else min(self._round_s, UNSETTLED_S)
