@@ -27,8 +27,8 @@ from conch_kit.triton.http_client import TritonHttp
 from conch_kit.triton.message_limits import MAX_PROBE_BYTES
 from conch_operator.agent.tokens import AgentTokens
 from conch_operator.kubernetes.api.backoff import Attempts
+from conch_operator.kubernetes.api.caching_client import CachingApi
 from conch_operator.kubernetes.api.client import KubernetesApi, NotLeading
-from conch_operator.kubernetes.api.kinds import owned_kinds
 from conch_operator.kubernetes.api.lease import Leadership
 from conch_operator.kubernetes.assembly import Opened, leader_round, probe_client
 from conch_operator.kubernetes.leader_loop import LeaderLoop
@@ -119,7 +119,7 @@ class Operator:
         settings, release = self._settings, self._release
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context
-            api = await enter(KubernetesApi(leadership.is_held, Attempts()))
+            api = await enter(CachingApi(leadership.is_held, Attempts(), settings.watch_stale_s))
             agents = await enter(Agents(AgentTokens(settings.internal_token)))
             redis = await enter(RedisClient(settings.redis_url))
             reader = await enter(RegistryReader(redis, pools=tuple(Pool)))
@@ -134,11 +134,8 @@ class Operator:
             one_round = leader_round(release, opened, leadership.fence, status_writer)
             leader_loop = LeaderLoop(one_round, self._metrics, settings.round_s, changed)
             reader.subscribe(lambda _: leader_loop.changed())
-            owned = owned_kinds(network_policies=release.engines.network_policy.enabled)
-            watches = watching(
-                leader_loop.changed, status_writer.note, release.watch_namespaces, owned, settings.watch_stale_s
-            )
-            await enter(watches)
+            api.subscribe(leader_loop.changed)
+            await enter(watching(status_writer.note, release.watch_namespaces, settings.watch_stale_s))
             autoscaler = await enter(one_round.autoscaler)
             await enter(DemandReader(redis, demand, autoscaler.heard))
             await reader.wait_answered(REGISTRY_S)

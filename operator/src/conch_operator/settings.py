@@ -30,9 +30,9 @@ class OperatorSettings(ServiceSettings):
     """Who we are among several operators; unique in the namespace."""
     round_s: float = Field(default=10.0, gt=0)
     """How often everything is looked at when nothing has happened, in seconds."""
-    watch_stale_s: float = Field(default=70.0, gt=0)
-    """How long no event and no bookmark may come out of a watch before it is opened again, in seconds; bookmarks come
-    about once a minute."""
+    watch_stale_s: float = Field(default=20.0, gt=0)
+    """How long no event and no bookmark may come out of a watch before everything is listed again, in seconds. The API
+    server is asked to end a watch before, with a bookmark, after four fifths of it."""
 
 
 class _Part(BaseModel):

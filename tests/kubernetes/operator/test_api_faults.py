@@ -15,7 +15,8 @@ from testkit.kubernetes.operator_process import Plane, bare_plane
 from testkit.servers.triton import RunningTriton
 from testkit.waiting import eventually
 
-DRIFT_S = 30
+DRIFT_S = 60
+"""Twice what is promised: most of that is 20 s in which the watches say nothing."""
 OBSERVED_S = 6
 SECRET = "canary-5f1d0b"
 
@@ -83,7 +84,7 @@ async def test_an_api_server_that_fails_at_everything_is_not_pestered(
         began = time.monotonic()
         world.namespace.kubectl("annotate", "mdep", "model", "example.com/touched=1")
         await eventually(lambda: time.monotonic() - began > OBSERVED_S, "a while", timeout_s=OBSERVED_S + 1)
-        asked = [call for call in list(proxy.calls) if call.at_s >= began and call.status == status and not call.watch]
+        asked = [call for call in list(proxy.calls) if call.at_s >= began and call.status == status]
         assert 2 <= len(asked) <= 5 * OBSERVED_S
         proxy.rule = lambda method, path: None
         rounds = operator.rounds()

@@ -16,6 +16,7 @@ from testkit.servers.triton import RunningTriton
 from testkit.waiting import eventually
 
 FIRST_WORD_S = 2
+REASON_S = 2
 MANY = 13
 CHILDREN = ("configmap", "deployment", "poddisruptionbudget", "service")
 
@@ -67,6 +68,34 @@ async def test_the_first_words_about_many_models_come_as_soon(world: Plane, oper
         if waited <= timedelta(seconds=FIRST_WORD_S):
             break
     assert waited <= timedelta(seconds=FIRST_WORD_S)
+
+
+async def test_a_reason_beside_many_broken_models_comes_within_two_seconds(world: Plane, operator: Process) -> None:
+    crowd = [f"crowd-{index}" for index in range(MANY - 1)]
+    world.namespace.apply(*(world.unschedulable(name) for name in crowd))
+    for name in crowd:
+        await _wait_for_reason(world, name)
+    tries = []
+    for name in ("late", "later", "latest"):
+        world.namespace.apply(world.unschedulable(name))
+        tries.append(await _wait_for_reason(world, name))
+        if tries[-1] <= timedelta(seconds=REASON_S):
+            break
+    world.namespace.kubectl("delete", "mdep", *crowd, *("late", "later", "latest")[: len(tries)])
+    assert tries[-1] <= timedelta(seconds=REASON_S)
+
+
+async def _wait_for_reason(world: Plane, name: str) -> timedelta:
+    """Return the time from the scheduler's word about a model's pod, of which the second is known, to the model's."""
+
+    def told() -> list[str]:
+        return [event["eventTime"] for event in _events(world, name) if event["reason"] == "Unschedulable"]
+
+    await eventually(told, "the reason", timeout_s=60)
+    chosen = f"conch.dev/model-deployment={name}"
+    (pod,) = json.loads(world.namespace.kubectl("get", "pods", "-l", chosen, "-o", "json"))["items"]
+    (seen,) = [one["lastTransitionTime"] for one in pod["status"]["conditions"] if one["type"] == "PodScheduled"]
+    return datetime.fromisoformat(told()[0]) - datetime.fromisoformat(seen) - timedelta(seconds=1)
 
 
 async def _wait_for_first_word(world: Plane, name: str) -> timedelta:

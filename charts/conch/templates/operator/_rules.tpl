@@ -17,7 +17,7 @@ reads no Secret.
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [apps]
   resources: [replicasets]
-  verbs: [list]
+  verbs: [list, watch]
 - apiGroups: [""]
   resources: [services, configmaps]
   verbs: [get, list, watch, create, patch, delete]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from conch_contracts.forbidden_addresses import IpAddress, is_forbidden
-from conch_kit.addresses.checker import read_resolution
+from conch_kit.addresses.name_lookups import read_resolution
 from conch_kit.addresses.rules import AddressRules, Resolution
 
 

@@ -94,7 +94,7 @@ def leader_round(release: ReleaseFile, opened: Opened, fence: int, status_writer
         api=opened.api,
         engines=made.engines,
         sources=made.sources,
-        pools=WorkerPools(opened.api, release),
+        pools=WorkerPools(opened.api, release, background=opened.background),
         reconciler=Reconciler(made.ports, longest_withdrawal_s=WITHDRAWAL_S, background=opened.background),
         status_writer=status_writer,
         registry=opened.registry,

@@ -110,7 +110,7 @@ class KubernetesEngines:
         self._pods: Mapping[EngineName, Object] = {}
 
     async def observe(self) -> Sequence[Object]:
-        """Read what is there and return the models' pods; raises ApiError when a list is not complete."""
+        """Read what is there and return the models' pods; raises ApiError when it is not known completely."""
         pods: dict[EngineName, Object] = {}
         for namespace in self._namespaces:
             for pod in await self._api.list_watched(POD, namespace, labels=MODEL_LABEL):
@@ -156,7 +156,7 @@ class KubernetesEngines:
         return Acted(rejected, specs, frozenset(unapplied - unmade.keys()))
 
     def wake(self, model: ModelId, scaled: Scaled, done: Callable[[], None]) -> None:
-        """Begin to start engines of a model that has none, as the next round would: nobody is to wait for its lists.
+        """Begin to start engines of a model that has none, as the next round would: nobody is to wait for that.
 
         `done` is called when the cluster has been told; where it refuses, the next round tells it again.
         """

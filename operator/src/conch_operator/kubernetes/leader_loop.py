@@ -1,7 +1,8 @@
 """What the holder of the Lease does: rounds, at every change and now and then without one.
 
-A round begins with complete lists of everything, so it depends on nothing that a watch may have missed; watches only
-say that it is time. A round that fails is tried again, a little later each time.
+A round begins with complete lists of everything, so it depends on nothing that has happened. Watches keep them
+(`api/caching_client`), so it waits for no list of the API server's; while one cannot be kept, rounds fail. A round that
+fails is tried again, a little later each time.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ UNSETTLED_S = 1.0
 
 @dataclass(slots=True)
 class LeaderRound:
-    """One round: lists everything, lets the reconciler decide and act, and says what became of it."""
+    """One round: reads everything, lets the reconciler decide and act, and says what became of it."""
 
     api: KubernetesApi
     engines: KubernetesEngines
@@ -53,12 +54,10 @@ class LeaderRound:
     """Whether models are served under names that begin with their namespace."""
     _unknown: Mapping[ModelId, tuple[str, ...]] = field(default_factory=dict, init=False)
     _said: Mapping[str, ModelStatus] = field(default_factory=dict, init=False)
-    """The status that the last round had for each object, by its uid: a list may be older than its write."""
+    """The status that the last round had for each object, by its uid: its write may still be under way."""
 
     async def run(self) -> Statuses:
         """Run it and return what was said about each model."""
-        # Objects before models: an object whose owner went in between would be written again as that owner's, and a
-        # model that is deleted with --cascade=orphan would take it along after all.
         pods = await self.engines.observe()
         wanted = read_wanted(await self._list(), namespaced=self.namespaced_names)
         await self.status_writer.write_first(wanted)
@@ -126,7 +125,8 @@ class LeaderLoop:
             failures = 0
             await asyncio.sleep(LEAST_PAUSE_S)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._rest_s())
+                async with asyncio.timeout(self._rest_s()):  # wait_for may lose a cancellation (Python 3.11)
+                    await self._wake.wait()
 
     def _rest_s(self) -> float:
         return self._round_s if self._settled else min(self._round_s, UNSETTLED_S)

@@ -31,7 +31,12 @@ class StatusWriter:
         self._api = api
         self._instance = instance
         self._first: CallsInFlight[str, Object | None] = CallsInFlight(background)
+        self._firsts: dict[str, Object] = {}
+        """The first status of each object that has none yet, by its uid; it is on its way."""
         self._writing: CallsInFlight[ModelId, None] = CallsInFlight(background)
+        self._telling: CallsInFlight[str, None] = CallsInFlight(background)
+        """Events by their names; the next status of a model does not wait for them."""
+        self._untold: dict[str, Object] = {}
 
     def note(self, item: Object) -> None:
         """Begin to note on an object without a status, which a watch tells of, that it has been seen."""
@@ -39,12 +44,17 @@ class StatusWriter:
             self._first.start(self._first_writes(read_wanted([item])))
 
     async def write_first(self, wanted: Wanted) -> None:
-        """Note on every object without a status, which no watch has told of, that it has been seen."""
-        for patched in (await self._first.run(self._first_writes(wanted))).values():
-            if patched is not None:
-                model = _model(patched)
-                if _is_newer(patched, wanted.objects.get(model)):
-                    wanted.objects[model] = patched
+        """Note on every object without a status, which no watch has told of, that it has been seen.
+
+        In `wanted` each has that status, though it may still be on its way: what is said next follows on it.
+        """
+        await self._first.run(self._first_writes(wanted))
+        new = {model: item for model, item in wanted.objects.items() if "status" not in item}
+        there = self._first.waiting | {item["metadata"]["uid"] for item in new.values()}
+        self._firsts = {uid: status for uid, status in self._firsts.items() if uid in there}
+        for model, item in new.items():
+            if (status := self._firsts.get(item["metadata"]["uid"])) is not None:
+                wanted.objects[model] = item | {"status": status}
 
     async def write(self, wanted: Wanted, statuses: Mapping[ModelId, ModelStatus]) -> None:
         """Write the statuses that have changed; an object that has gone meanwhile is no error."""
@@ -54,6 +64,8 @@ class StatusWriter:
             if status_body(status, wanted.objects[model]) != _held(wanted.objects[model])
         }
         await self._writing.run({model: partial(self._write, *change) for model, change in changed.items()})
+        events, self._untold = self._untold, {}
+        await self._telling.run({name: partial(self._tell, event) for name, event in events.items()})
 
     def _first_writes(self, wanted: Wanted) -> dict[str, Callable[[], Awaitable[Object | None]]]:
         new = {
@@ -61,17 +73,21 @@ class StatusWriter:
             for model, item in wanted.objects.items()
             if "status" not in item and model not in wanted.desired.unreadable
         }
-        return {item["metadata"]["uid"]: partial(self._write_first, model, item) for model, item in new.items()}
+        for model, item in new.items():
+            self._firsts.setdefault(item["metadata"]["uid"], status_body(first_status(model, item), item))
+        return {item["metadata"]["uid"]: partial(self._write_first, item) for item in new.values()}
 
-    async def _write_first(self, model: ModelId, item: Object) -> Object | None:
+    async def _write_first(self, item: Object) -> Object | None:
         """Write the first status, unless anything has been written since: that is newer."""
-        version = item["metadata"]["resourceVersion"]
-        change = {"metadata": {"resourceVersion": version}, "status": status_body(first_status(model, item), item)}
+        meta = item["metadata"]
+        change = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": self._firsts[meta["uid"]]}
         return await self._patch(item, change, expected=(404, 409))
 
     async def _write(self, item: Object, status: ModelStatus) -> None:
         if await self._patch(item, {"status": status_body(status, item)}) is not None:
-            await self._event(item, read_status(status.model_id, item), status)
+            said = news(read_status(status.model_id, item), status)
+            events = [event_body(item, condition, self._instance) for condition in said]
+            self._untold |= {event["metadata"]["name"]: event for event in events}
 
     async def _patch(self, item: Object, change: Object, expected: Collection[int] = (404,)) -> Object | None:
         """Write a status; None when that failed for this object, which is tried again."""
@@ -85,13 +101,12 @@ class StatusWriter:
                 log.warning("A status was not written.", extra={"model": meta["name"], "error": str(error)})
             return None
 
-    async def _event(self, item: Object, before: ModelStatus | None, status: ModelStatus) -> None:
-        for condition in news(before, status):
-            try:
-                await self._api.create(EVENT, event_body(item, condition, self._instance))
-            except ApiError as error:
-                if error.status != 409:  # the same Event was written by a round that did not get to its end
-                    log.warning("An Event was not written.", extra={"error": str(error)})
+    async def _tell(self, event: Object) -> None:
+        try:
+            await self._api.create(EVENT, event)
+        except ApiError as error:
+            if error.status != 409:  # the same Event was written by a round that did not get to its end
+                log.warning("An Event was not written.", extra={"error": str(error)})
 
 
 def news(before: ModelStatus | None, status: ModelStatus) -> tuple[Condition, ...]:
@@ -185,15 +200,6 @@ def event_body(item: Object, said: Condition, instance: str) -> Object:
             "resourceVersion": meta["resourceVersion"],
         },
     }
-
-
-def _model(item: Object) -> ModelId:
-    return ModelId(f"{item['metadata']['namespace']}/{item['metadata']['name']}")
-
-
-def _is_newer(patched: Object, listed: Object | None) -> bool:
-    """Return whether an object was listed before it got its first status, and is the same."""
-    return listed is not None and "status" not in listed and listed["metadata"]["uid"] == patched["metadata"]["uid"]
 
 
 def _held(item: Object) -> Object | None:

@@ -1,4 +1,7 @@
-"""What kopf watches for us. Its handlers only say that something has happened: rounds look for themselves.
+"""What kopf tells of ModelDeployments, so that one that was just made gets its first word before any round.
+
+Rounds read what they need elsewhere (`api/caching_client`): kopf does not say when it has told of everything that is
+there, nor what went while it was not watching.
 
 kopf keeps no state in objects: there are no handlers that need finalizers or annotations, and it posts no events. It
 runs in a thread and an event loop of its own, as its documentation advises for an operator inside another application:
@@ -14,8 +17,8 @@ from typing import Any
 
 import kopf
 
-from conch_contracts.names import MANAGED_BY_LABEL, MODEL_LABEL, OPERATOR
-from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, POD, Kind, Object
+from conch_operator.kubernetes.api.client import ENDS_AFTER
+from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Object
 
 log = logging.getLogger(__name__)
 
@@ -32,36 +35,25 @@ class KopfHangs(Exception):
 
 
 @asynccontextmanager
-async def watching(
-    changed: Callable[[], None],
-    seen: Callable[[Object], None],
-    namespaces: Sequence[str],
-    owned_kinds: Sequence[Kind],
-    stale_s: float,
-) -> AsyncIterator[None]:
-    """Call `changed` at every change of a ModelDeployment or of what is made for one, beside the body.
+async def watching(seen: Callable[[Object], None], namespaces: Sequence[str], stale_s: float) -> AsyncIterator[None]:
+    """Give `seen` every ModelDeployment that is there as a watch tells of it, beside the body.
 
-    `seen` gets every ModelDeployment that is there as a watch tells of it, so that it need wait for no round. A watch
-    out of which nothing comes for `stale_s`, not even a bookmark, is opened again. Raises KopfHangs at its end.
+    A watch out of which nothing comes for `stale_s`, not even a bookmark, is opened again. Raises KopfHangs at its end.
     """
     loop = asyncio.get_running_loop()
     stop = threading.Event()
 
-    async def note_change(**_: Any) -> None:
-        loop.call_soon_threadsafe(changed)
-
     async def note_model(event: Object, **_: Any) -> None:
         if event["type"] != "DELETED":
             loop.call_soon_threadsafe(seen, event["object"])
-        loop.call_soon_threadsafe(changed)
 
     def run() -> None:
         while not stop.is_set():
             try:
                 asyncio.run(
                     kopf.operator(
-                        registry=_registry(note_change, note_model, owned_kinds),
-                        settings=_settings(owned_kinds, stale_s),
+                        registry=_registry(note_model),
+                        settings=_settings(stale_s),
                         standalone=True,
                         clusterwide=not namespaces,
                         namespaces=namespaces,
@@ -84,22 +76,19 @@ async def watching(
             raise KopfHangs(f"kopf did not stop within {STOP_S:g} s")
 
 
-def _registry(
-    note_change: Callable[..., Any], note_model: Callable[..., Any], owned_kinds: Sequence[Kind]
-) -> kopf.OperatorRegistry:
+def _registry(note_model: Callable[..., Any]) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
     def log_in(**kwargs: Any) -> kopf.ConnectionInfo | None:
         return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
 
-    kopf.on.event(*_place(MODEL_DEPLOYMENT), id="models_changed", registry=registry)(note_model)
-    for kind in (*owned_kinds, POD):
-        kopf.on.event(*_place(kind), id=f"{kind.plural}_changed", registry=registry)(note_change)
+    place = MODEL_DEPLOYMENT.group, MODEL_DEPLOYMENT.version, MODEL_DEPLOYMENT.plural
+    kopf.on.event(*place, id="models_seen", registry=registry)(note_model)
     return registry
 
 
-def _settings(owned_kinds: Sequence[Kind], stale_s: float) -> kopf.OperatorSettings:
+def _settings(stale_s: float) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.scanning.disabled = True
@@ -108,12 +97,6 @@ def _settings(owned_kinds: Sequence[Kind], stale_s: float) -> kopf.OperatorSetti
     settings.queueing.exit_timeout = 1.0
     settings.networking.connect_timeout = 5.0
     settings.networking.request_timeout = LIST_S
+    settings.watching.server_timeout = max(1, int(stale_s * ENDS_AFTER))
     settings.watching.inactivity_timeout = stale_s
-    for kind in owned_kinds:
-        settings.watching.label_selectors[_place(kind)] = f"{MANAGED_BY_LABEL}={OPERATOR}"
-    settings.watching.label_selectors[_place(POD)] = MODEL_LABEL
     return settings
-
-
-def _place(kind: Kind) -> tuple[str, str, str]:
-    return kind.group, kind.version, kind.plural

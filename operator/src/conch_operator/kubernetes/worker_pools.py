@@ -1,5 +1,7 @@
 """Pools of workers: each runs in the release's namespace while a model of its kinds exists, and a while longer.
 
+They are seen to beside the rounds, so a pool that is slow or fails holds up no model.
+
 How many workers a pool has follows the requests that they announce, between the chart's bounds (`pool_scaling`).
 What a pool looks like is the chart's to say; the operator adds the number of replicas and the owner, so that workers go
 with the release.
@@ -8,6 +10,8 @@ with the release.
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 
 from conch_contracts.names import MANAGED_BY_LABEL, OPERATOR
 from conch_contracts.records import ModelKind
@@ -15,6 +19,7 @@ from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import DEPLOYMENT, DISRUPTION_BUDGET, Kind, Object
 from conch_operator.kubernetes.api.owned_objects import OwnedObjects, Refused, key_of
 from conch_operator.kubernetes.pool_scaling import PoolBounds, PoolScaler
+from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.resources.worker_pool import POOL_LABEL, PoolPlace, make_pool
 from conch_operator.settings import ReleaseFile, WorkerPoolSettings
 
@@ -27,7 +32,13 @@ POOL_SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{POOL_LABEL}"
 class WorkerPools:
     """Runs the pools that are needed."""
 
-    def __init__(self, api: KubernetesApi, release: ReleaseFile, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        release: ReleaseFile,
+        clock: Callable[[], float] = time.monotonic,
+        background: Background = AWAITED,
+    ) -> None:
         self._api = api
         self._release = release
         self._clock = clock
@@ -35,18 +46,33 @@ class WorkerPools:
         self._needed_at: dict[str, float] = {}
         self._scalers: dict[str, PoolScaler] = {}
         self._owner: Object | None = None
+        self._ensuring: CallsInFlight[str, None] = CallsInFlight(replace(background, changed=lambda: None))
+        """Their end begins no round, which would begin them again: no round needs what they say."""
+        self._failure = ""
 
     async def ensure(self, kinds: Iterable[ModelKind], loads: Mapping[str, int]) -> None:
         """Make every pool be there that models of these kinds need, and end those that none has needed for a while.
 
-        `loads`: the requests in flight in each pool.
+        `loads`: the requests in flight in each pool. What fails is logged, and tried again the next time.
         """
-        if not self._release.worker_pools:
-            return
+        if self._release.worker_pools:
+            await self._ensuring.run({"all pools": partial(self._ensure_or_log, frozenset(kinds), dict(loads))})
+
+    async def _ensure_or_log(self, kinds: frozenset[ModelKind], loads: Mapping[str, int]) -> None:
+        failure = ""
+        try:
+            await self._ensure(kinds, loads)
+        except ApiError as error:  # models that miss their workers say so themselves
+            failure = str(error)
+        if failure and failure != self._failure:
+            log.warning("The pools of workers were not seen to; it is tried again.", extra={"error": failure})
+        self._failure = failure
+
+    async def _ensure(self, kinds: frozenset[ModelKind], loads: Mapping[str, int]) -> None:
         await self._owned.observe()
         owner = await self._find_owner()
         wanted = set()
-        names = self._wanted(frozenset(kinds))
+        names = self._wanted(kinds)
         self._scalers = {name: scaler for name, scaler in self._scalers.items() if name in names}
         for name in names:
             pool = self._release.worker_pools[name]

@@ -6,6 +6,7 @@ from functools import partial
 
 from conch_contracts.names import FETCH_PICTURE_PATH
 from conch_kit import metrics
+from conch_kit.addresses.name_lookups import NameLookups
 from conch_kit.addresses.rules import AddressRules, Resolution
 from conch_kit.http.admin import Health
 from conch_kit.http.internal_app import internal_app
@@ -14,7 +15,6 @@ from conch_kit.service.serve import serve
 from conch_kit.tracing import tracer
 from conch_media.handler import FetchHandler
 from conch_media.metrics import MediaMetrics
-from conch_media.name_lookups import NameLookups
 from conch_media.picture_fetcher import FetchLimits, PictureFetcher
 from conch_media.settings import MediaSettings
 
@@ -28,7 +28,7 @@ async def serve_media(settings: MediaSettings) -> None:
     """Serve until told to stop."""
     with (
         closing(tracer("conch-media", settings.otlp_endpoint)) as spans,
-        NameLookups(settings.max_fetches * _LOOKUPS) as lookups,
+        NameLookups(settings.max_fetches * _LOOKUPS, search=False) as lookups,
     ):
         registry = metrics.registry()
         limits = FetchLimits(settings.max_bytes, settings.connect_timeout_s, settings.timeout_s)

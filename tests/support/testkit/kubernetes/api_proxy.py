@@ -78,6 +78,8 @@ class ApiProxy:
             async for chunk in answer.content.iter_any():
                 while watch and self.silent:  # noqa: ASYNC110 - a test sets it from another thread
                     await asyncio.sleep(_POLL_S)
+                if self.rule(request.method, request.path) is not None:
+                    break  # a watch that began before: it ends with what it would tell next
                 await response.write(chunk)
             await response.write_eof()
             return response

@@ -4,8 +4,9 @@ import ipaddress
 import pytest
 
 from conch_kit.addresses import checker as module
-from conch_kit.addresses.checker import AddressChecker, AddressRefused, resolve_host
+from conch_kit.addresses.checker import AddressChecker, AddressRefused
 from conch_kit.addresses.rules import AddressRules, Resolution
+from testkit.waiting import eventually
 
 RULES = AddressRules(allowed=("10.0.0.0/8",), own=("redis.conch.svc",))
 
@@ -74,6 +75,26 @@ async def test_the_last_answer_holds_while_name_servers_are_away(monkeypatch: py
         await checker.check("triton", "team")
 
 
+async def test_a_host_is_asked_for_once_at_a_time_and_its_late_answer_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    names, may_answer = NameServer(triton="10.0.0.7"), asyncio.Event()
+
+    async def slow(host: str) -> Resolution:
+        found = await names(host)
+        if host == "triton":
+            await may_answer.wait()
+        return found
+
+    monkeypatch.setattr(module, "_RESOLVE_S", 0.01)
+    checker = AddressChecker(RULES, slow)
+    for _ in range(3):
+        with pytest.raises(AddressRefused, match="cannot be resolved"):
+            await checker.check("triton", "team")
+    may_answer.set()
+    await eventually(lambda: not checker._asking, "the late answer")
+    assert await checker.check("triton", "team") == (ipaddress.ip_address("10.0.0.7"),)
+    assert names.asked.count("triton") == 1
+
+
 async def test_the_systems_resolver_is_asked() -> None:
-    found = await resolve_host("127.0.0.1")
-    assert (found.canonical, found.addresses) == ("127.0.0.1", (ipaddress.ip_address("127.0.0.1"),))
+    rules = AddressRules(allowed=("127.0.0.0/8",))
+    assert await AddressChecker(rules).check("127.0.0.1", "team") == (ipaddress.ip_address("127.0.0.1"),)

@@ -8,7 +8,7 @@ from conch_contracts.conditions import Reason
 from conch_contracts.names import SERVING_GATE
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
-from conch_operator.kubernetes.api.kinds import Kind, Object
+from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.engines import ALONE_S, LONGEST_HOLD_S, KubernetesEngines
 from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
@@ -156,6 +156,9 @@ class Refusing(Pods):
         self.kinds.append(kind.name)
         return {**made, "metadata": {**made["metadata"], "uid": "u", "resourceVersion": "1"}}
 
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        return {"metadata": {"uid": desired_model(name).uid}} if kind is MODEL_DEPLOYMENT else None
+
 
 @pytest.mark.parametrize(
     ("refused", "made"),
@@ -231,6 +234,8 @@ class Keeping(Pods):
         return self.kept[kind.name]
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        if kind is MODEL_DEPLOYMENT:
+            return {"metadata": {"uid": desired_model(name).uid}}
         return {**self.kept[kind.name], "status": {}} if kind.name in self.kept else None
 
     async def list_all(

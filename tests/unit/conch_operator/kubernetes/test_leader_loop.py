@@ -4,9 +4,11 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from conch_contracts.names import ModelId
+from conch_operator.kubernetes import leader_loop
 from conch_operator.kubernetes.api.client import ApiError
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderRound
@@ -50,7 +52,7 @@ class Noted:
     write_first = write = ensure = ask = nothing
 
 
-async def test_objects_are_listed_before_their_owners_and_both_before_anything_is_done() -> None:
+async def test_everything_is_read_before_anything_is_done() -> None:
     noted: Any = Noted()
     await LeaderRound(noted, noted, noted, noted, noted, noted, noted, noted, [None]).run()
     assert noted.calls == ["objects", "models", "reconcile"]
@@ -68,6 +70,24 @@ class OneModel(LeaderRound):
             describe(Desired((model,)), Observed(), Published(), {}, "2026-01-01T00:00:00Z")
         )
         return found
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_the_loop_ends_when_it_is_told_to_as_something_happens(
+    turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader_loop, "LEAST_PAUSE_S", 0)
+    wake = asyncio.Event()
+    running = asyncio.create_task(LeaderLoop(OneModel(), OperatorMetrics.on(CollectorRegistry()), 600.0, wake).run())
+    for _ in range(20):
+        await asyncio.sleep(0)  # until it rests
+    wake.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    running.cancel()
+    done, _ = await asyncio.wait({running}, timeout=0.2)
+    running.cancel()
+    assert done == {running}
 
 
 async def test_an_operator_that_leads_no_more_counts_no_models() -> None:

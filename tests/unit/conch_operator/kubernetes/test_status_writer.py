@@ -1,3 +1,5 @@
+import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -8,10 +10,12 @@ from conch_operator.kubernetes.api.client import ApiError, KubernetesApi, NotLea
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.desired_models import Wanted, read_status, read_wanted
 from conch_operator.kubernetes.status_writer import StatusWriter, event_body, first_status, news
+from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.status import ModelStatus, describe
 from conch_operator.routes.route import make_route
 from conch_operator.state import Observed, Published
 from testkit.builders.model_deployments import FACTS, desired_model
+from testkit.waiting import eventually
 
 MODEL = ModelId("ns/one")
 
@@ -69,6 +73,31 @@ async def test_the_first_status_is_written_once() -> None:
     assert server.statuses == {}
 
 
+async def test_what_is_said_next_follows_on_a_first_status_that_is_still_on_its_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, patch, may_end = Server(), Server.patch, asyncio.Event()
+
+    async def late(kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
+        if "metadata" in change:
+            await may_end.wait()
+        return await patch(server, kind, namespace, name, change, subresource)
+
+    monkeypatch.setattr(server, "patch", late)
+    writer = StatusWriter(server, "operator-1", Background(patience_s=0.01))
+    writer.note(item("one"))
+    found = wanted("one")
+    await writer.write_first(found)
+    said = found.statuses[MODEL]
+    await writer.write(found, {MODEL: said})
+    assert server.statuses == {}, "it says so already"
+    await writer.write(found, {MODEL: said.model_copy(update={"replicas": 7})})
+    assert server.statuses["one"]["replicas"] == 7
+    assert server.events == [], "the first word is no transition"
+    may_end.set()
+    await eventually(lambda: not writer._first.waiting, "the first status")
+
+
 @pytest.mark.parametrize("status", [404, 409, 500])
 async def test_a_status_that_cannot_be_written_holds_up_no_other(status: int) -> None:
     server = Server()
@@ -78,6 +107,56 @@ async def test_a_status_that_cannot_be_written_holds_up_no_other(status: int) ->
     await StatusWriter(server, "operator-1").write(found, statuses)
     assert list(server.statuses) == ["two"]
     assert [event["regarding"]["name"] for event in server.events] == ["two"]
+
+
+async def test_the_next_status_does_not_wait_for_an_event_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, hangs = Server(), asyncio.Event()
+
+    async def hang(kind: Kind, made: Object) -> Object:
+        hangs.set()
+        await asyncio.Event().wait()
+        return made
+
+    monkeypatch.setattr(server, "create", hang)
+    found = wanted("one")
+    status = first_status(MODEL, found.objects[MODEL])
+    tasks: list[asyncio.Task[None]] = []
+
+    def start(call: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        tasks.append(asyncio.create_task(call))
+        return tasks[-1]
+
+    writer = StatusWriter(server, "operator-1", Background(start, patience_s=0.01))
+    async with asyncio.timeout(30):
+        while not hangs.is_set():
+            await writer.write(found, {MODEL: status})
+        while server.statuses["one"]["replicas"] != 7:
+            await writer.write(found, {MODEL: status.model_copy(update={"replicas": 7})})
+    for task in tasks:
+        task.cancel()
+
+
+async def test_the_event_of_a_status_that_took_long_is_told_though_the_next_one_is_written_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, may_end, ended = Server(), asyncio.Event(), asyncio.Event()
+    patch = server.patch
+
+    async def late(kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
+        await may_end.wait()
+        return await patch(kind, namespace, name, change, subresource)
+
+    monkeypatch.setattr(server, "patch", late)
+    found = wanted("one")
+    writer = StatusWriter(server, "operator-1", Background(changed=ended.set, patience_s=0.01))
+    first, second = changed(("Ready", "False", "Waiting")), changed(("Ready", "False", "SourceNotFound"))
+    async with asyncio.timeout(30):
+        await writer.write(found, {MODEL: first})
+        may_end.set()
+        await ended.wait()
+        await writer.write(found, {MODEL: second})
+        await writer.write(found, {})
+    assert [event["reason"] for event in server.events] == ["Waiting", "SourceNotFound"]
 
 
 @pytest.mark.parametrize("error", [ApiError(0, "no answer"), NotLeading("lost")])

@@ -1,5 +1,6 @@
 """When a pool of workers runs, and for how long after the last model that needs it."""
 
+import asyncio
 import copy
 from typing import Any
 
@@ -9,9 +10,11 @@ from conch_contracts.records import ModelKind
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.worker_pools import WorkerPools
+from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.resources.worker_pool import PoolPlace, make_pool
 from conch_operator.settings import EngineSettings, ReleaseFile, WorkerPoolSettings
 from testkit.clock import FakeClock
+from testkit.waiting import eventually
 
 DEPLOYMENT: dict[str, Any] = {
     "apiVersion": "apps/v1",
@@ -102,7 +105,9 @@ async def test_a_refused_object_of_a_pool_holds_up_no_other(
     assert "quota says no" in caplog.records[-1].__dict__["error"]
 
 
-async def test_no_worker_is_made_without_the_owner_that_it_goes_with(server: Server, clock: FakeClock) -> None:
+async def test_no_worker_is_made_without_the_owner_that_it_goes_with(
+    server: Server, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
     owner = {"api_version": "apps/v1", "kind": "Deployment", "name": "conch-operator"}
     fields = {
         "release": {"namespace": "conch", "name": "conch"},
@@ -111,6 +116,34 @@ async def test_no_worker_is_made_without_the_owner_that_it_goes_with(server: Ser
         "owner": owner,
     }
     pools = WorkerPools(server, ReleaseFile.model_validate(fields), clock)
-    with pytest.raises(ApiError, match="conch-operator that owns the workers does not exist"):
+    for _ in range(3):
         await pools.ensure([ModelKind.LLM], {})
     assert not server.objects
+    (said,) = [record.__dict__["error"] for record in caplog.records]
+    assert "conch-operator that owns the workers does not exist" in said
+
+
+async def test_a_pool_that_hangs_holds_up_no_round_and_is_seen_to_later(server: Server, clock: FakeClock) -> None:
+    hangs, may_end, rounds = asyncio.Event(), asyncio.Event(), []
+
+    async def apply(kind: Kind, made: Object) -> Object:
+        hangs.set()
+        await may_end.wait()
+        return await Server.apply(server, kind, made)
+
+    server.apply = apply  # type: ignore[method-assign]
+    fields = {
+        "release": {"namespace": "conch", "name": "conch"},
+        "engines": EngineSettings(agent_image="a"),
+        "worker_pools": {"llm": POOL},
+    }
+    background = Background(changed=lambda: rounds.append(1), patience_s=0.01)
+    pools = WorkerPools(server, ReleaseFile.model_validate(fields), clock, background)
+    async with asyncio.timeout(30):
+        await pools.ensure([ModelKind.LLM], {})
+        await hangs.wait()
+        await pools.ensure([ModelKind.LLM], {})
+    may_end.set()
+    await eventually(lambda: list(server.objects) == ["llm-worker"], "the pool")
+    await pools.ensure([ModelKind.LLM], {})
+    assert rounds == [], "the end begins no round, which would begin it again"

@@ -1,15 +1,14 @@
 """Resolves a host that a user named, and refuses it where the rules do; whoever connects dials what was checked."""
 
 import asyncio
-import ipaddress
-import socket
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from conch_contracts.forbidden_addresses import IpAddress
+from conch_kit.addresses.name_lookups import NameLookups
 from conch_kit.addresses.rules import AddressRules, Resolution
 
 Resolve = Callable[[str], Awaitable[Resolution]]
@@ -20,6 +19,8 @@ STALE_S = 300.0
 """How long the last one is used while name servers do not answer."""
 _RESOLVE_S = 2.0
 _MAX_HOSTS = 2048
+_LOOKUPS = 16
+"""Threads for lookups: about so many hosts may name servers say nothing, and others are still looked up."""
 
 
 class AddressRefused(Exception):
@@ -37,7 +38,9 @@ class AddressChecker:
 
     def __init__(self, rules: AddressRules, resolve: Resolve | None = None) -> None:
         self._rules = rules
-        self._resolve = resolve or resolve_host
+        self._resolve = resolve or NameLookups(_LOOKUPS, search=True)
+        self._asking: dict[str, asyncio.Future[Resolution]] = {}
+        """Of each host one lookup at a time: one that hangs takes one thread, however often its host is checked."""
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
     async def check(self, host: str, namespace: str) -> tuple[IpAddress, ...]:
@@ -61,31 +64,25 @@ class AddressChecker:
             return known.resolution
         try:
             async with asyncio.timeout(_RESOLVE_S):
-                found = await self._resolve(host)
+                return await asyncio.shield(self._asked(host))
         except (OSError, UnicodeError) as error:  # TimeoutError is an OSError
             if known is not None and now - known.at < STALE_S:
                 return known.resolution
             raise AddressRefused(f"{host} cannot be resolved: {error}.") from error
-        self._known[host] = _Known(found, now)
+
+    def _asked(self, host: str) -> asyncio.Future[Resolution]:
+        asking = self._asking.get(host)
+        if asking is None:
+            asking = self._asking[host] = asyncio.ensure_future(self._resolve(host))
+            asking.add_done_callback(partial(self._keep, host))
+        return asking
+
+    def _keep(self, host: str, answer: asyncio.Future[Resolution]) -> None:
+        """Keep an answer, also one that nobody has waited for."""
+        del self._asking[host]
+        if answer.cancelled() or answer.exception() is not None:
+            return
+        self._known[host] = _Known(answer.result(), time.monotonic())
         self._known.move_to_end(host)
         if len(self._known) > _MAX_HOSTS:
             self._known.popitem(last=False)
-        return found
-
-
-async def resolve_host(host: str) -> Resolution:
-    """Ask the system's resolver; raises OSError."""
-    loop = asyncio.get_running_loop()
-    rows = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_CANONNAME)
-    return read_resolution(host, rows)
-
-
-def read_resolution(host: str, rows: Sequence[tuple[Any, Any, int, str, tuple[Any, ...]]]) -> Resolution:
-    """Return what `getaddrinfo` said, asked for the canonical name."""
-    addresses = sorted({ipaddress.ip_address(str(row[4][0]).split("%")[0]) for row in rows}, key=_order)
-    canonical = next((row[3] for row in rows if row[3]), host)
-    return Resolution(host, canonical, tuple(addresses))
-
-
-def _order(address: IpAddress) -> tuple[int, int]:
-    return address.version, int(address)

@@ -12,12 +12,14 @@ import logging
 import random
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.client.rest import RESTResponse
 from kubernetes.aio.config import load_incluster_config, load_kube_config
 from kubernetes.aio.config.config_exception import ConfigException
 
@@ -25,6 +27,7 @@ from conch_contracts.names import OPERATOR
 from conch_kit.settings import StartupError
 from conch_operator.kubernetes.api.backoff import Attempts
 from conch_operator.kubernetes.api.kinds import Kind, Object
+from conch_operator.kubernetes.api.object_selection import Event, Listed, ObjectSelection
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +36,16 @@ GRACE_S = 30.0
 TIMEOUT_S = 5.0
 """Of one call; with the time for which a Lease may be overdue, less than others wait before they take it."""
 PAGE = 500
-_BUSY = 429
+BUSY = 429
+_SILENT = 504
+"""The status of a watch that says nothing: it cannot be trusted to have told everything."""
+ENDS_AFTER = 0.8
+"""The API server is asked to end a watch after this part of the time for which it may be silent; it sends a bookmark
+before it does."""
 _ATTEMPTS = 4
 _LONGEST_PAUSE_S = 10.0
 _MOMENT = re.compile(r'"(lastTransitionTime|eventTime)": "[^"]*"')
 """What differs between two attempts at one and the same write."""
-_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 class ApiError(Exception):
@@ -51,7 +58,7 @@ class ApiError(Exception):
     @property
     def answered(self) -> bool:
         """Return whether the server answered about this one call: others need not fail too."""
-        return self.status not in (0, 401, _BUSY)
+        return self.status not in (0, 401, BUSY)
 
 
 class NotLeading(Exception):
@@ -66,7 +73,7 @@ class KubernetesApi:
         self._attempts = attempts
         self._client: ApiClient | None = None
         self._began = time.monotonic()
-        self._listed: dict[tuple[Kind, str | None, str | None], list[Object]] = {}
+        self._listed: dict[ObjectSelection, list[Object]] = {}
         """The last lists of single namespaces."""
         self._unlisted: set[str] = set()
 
@@ -90,16 +97,45 @@ class KubernetesApi:
         metadata_only: bool = False,
     ) -> list[Object]:
         """Return every object of a kind: a complete list, or an ApiError."""
+        return (await self._list(ObjectSelection(kind, namespace, labels, metadata_only), fields)).items
+
+    async def list_selected(self, selection: ObjectSelection) -> Listed:
+        """Return a complete list with its version; raises ApiError."""
+        return await self._list(selection, None)
+
+    async def _list(self, selection: ObjectSelection, fields: str | None) -> Listed:
         found: list[Object] = []
-        query: dict[str, str] = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {})
-        query |= {"fieldSelector": fields} if fields else {}
-        headers = {"Accept": _METADATA_ONLY} if metadata_only else {}
+        query = {"limit": str(PAGE)} | selection.query | ({"fieldSelector": fields} if fields else {})
         while True:
-            page = await self._call("GET", kind.path(namespace), query=query, headers=headers)
+            page = await self._call("GET", selection.path, query=query, headers=selection.headers(watch=False))
             found += page["items"] or []  # an empty list of metadata has null
             if not (token := page["metadata"].get("continue")):
-                return found
+                return Listed(found, page["metadata"].get("resourceVersion", ""))
             query["continue"] = token
+
+    @asynccontextmanager
+    async def watch(
+        self, selection: ObjectSelection, since: str, silent_s: float
+    ) -> AsyncIterator[AsyncIterator[Event]]:
+        """Open a watch and give what it says, until the server ends it, which it does in time.
+
+        Raises ApiError, also while it is read: with 410 where the server does not know this version any more, and where
+        nothing at all comes for `silent_s`.
+        """
+        query = selection.query | {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": since}
+        query |= {"timeoutSeconds": str(max(1, int(silent_s * ENDS_AFTER)))}
+        limits = aiohttp.ClientTimeout(total=None, sock_read=silent_s)
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                opened = await self._open("GET", selection.path, None, query, selection.headers(watch=True), limits)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _no_answer(error) from error
+        try:
+            if opened.status != 200:
+                raise ApiError(opened.status, _message(await _text(opened)))
+            yield _events(opened)
+        finally:
+            opened.response.close()
 
     async def list_watched(
         self, kind: Kind, namespace: str | None, *, labels: str | None = None, metadata_only: bool = False
@@ -109,18 +145,24 @@ class KubernetesApi:
         Of one that may not be listed any more, which is so when it was deleted, it is the list of before: the others do
         not wait for it. Where there is none of before, it is empty after `GRACE_S`.
         """
-        key = (kind, namespace, labels)
+        selection = ObjectSelection(kind, namespace, labels, metadata_only)
         try:
-            found = await self.list_all(kind, namespace, labels=labels, metadata_only=metadata_only)
+            found = await self._complete(selection)
         except ApiError as error:
-            early = key not in self._listed and time.monotonic() - self._began < GRACE_S
+            early = selection not in self._listed and time.monotonic() - self._began < GRACE_S
             if namespace is None or error.status not in (403, 404) or early:
                 raise
             self._note_unlisted(namespace, error)
-            return self._listed.get(key, [])
+            return self._listed.get(selection, [])
         if namespace is not None:
-            self._listed[key] = found
+            self._listed[selection] = found
         return found
+
+    async def _complete(self, selection: ObjectSelection) -> list[Object]:
+        """Return a complete list."""
+        return await self.list_all(
+            selection.kind, selection.namespace, labels=selection.labels, metadata_only=selection.metadata_only
+        )
 
     def _note_unlisted(self, namespace: str, error: ApiError) -> None:
         """Log once that a namespace is left out."""
@@ -193,6 +235,16 @@ class KubernetesApi:
     ) -> Object:
         if not self._may_write():
             raise NotLeading(f"{method} {path} was not sent: this process does not hold the Lease any more.")
+        answer = await self._send_write(method, path, body, query, headers)
+        self._wrote(answer)
+        return answer
+
+    def _wrote(self, answer: Object) -> None:
+        """Hear what a write has answered."""
+
+    async def _send_write(
+        self, method: str, path: str, body: Object | list[Object], query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> Object:
         if self._attempts is None:
             return await self._call(method, path, body=body, query=query, headers=headers)
         what = method, path, hash(_MOMENT.sub("", json.dumps(body, sort_keys=True)))
@@ -218,7 +270,7 @@ class KubernetesApi:
     ) -> Object:
         for attempt in range(1, _ATTEMPTS + 1):
             status, text, pause_s = await self._send(method, path, body, query or {}, headers or {})
-            if status != _BUSY or attempt == _ATTEMPTS:
+            if status != BUSY or attempt == _ATTEMPTS:
                 break
             await asyncio.sleep(min(pause_s * (1 + random.random() / 2), _LONGEST_PAUSE_S))
         if not 200 <= status < 300:
@@ -235,23 +287,61 @@ class KubernetesApi:
         headers: Mapping[str, str],
     ) -> tuple[int, str, float]:
         """Return status, text and how long to wait before trying again."""
-        assert self._client is not None
-        sent = {"Accept": "application/json", "Content-Type": "application/json", **headers}
         try:
-            request = await self._client.param_serialize(
-                method,
-                path,
-                query_params=list(query.items()),
-                header_params=sent,
-                body=body,
-                auth_settings=["BearerToken"],
-            )
-            response = await self._client.call_api(*request, _request_timeout=TIMEOUT_S)
-            text = (await response.read()).decode()  # type: ignore[no-untyped-call]
+            response = await self._open(method, path, body, query, headers, TIMEOUT_S)
+            text = await _text(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ApiError(0, f"the API server does not answer: {str(error) or type(error).__name__}") from error
+            raise _no_answer(error) from error
         pause = response.headers.get("Retry-After", "1")
         return response.status, text, float(pause) if pause.isdigit() else 1.0
+
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        body: Object | list[Object] | None,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        limits: float | aiohttp.ClientTimeout,
+    ) -> RESTResponse:
+        """Send a request and return the answer as soon as its head is there; raises what aiohttp raises."""
+        assert self._client is not None
+        sent = {"Accept": "application/json", "Content-Type": "application/json", **headers}
+        request = await self._client.param_serialize(
+            method,
+            path,
+            query_params=list(query.items()),
+            header_params=sent,
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        return await self._client.call_api(*request, _request_timeout=limits)
+
+
+async def _events(opened: RESTResponse) -> AsyncIterator[Event]:
+    """Give what a watch says, line by line; what was cut off in the middle is not said."""
+    try:
+        while line := await opened.response.content.readline():
+            if not line.endswith(b"\n"):
+                raise ApiError(0, "a watch was cut off in the middle of an event")
+            said = json.loads(line)
+            event = Event(said["type"], said["object"])
+            if event.type == "ERROR":
+                raise ApiError(event.object.get("code", 0), str(event.object.get("message", "a watch has failed")))
+            yield event
+    except TimeoutError as error:
+        raise ApiError(_SILENT, "a watch says nothing, not even a bookmark") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise _no_answer(error) from error
+
+
+async def _text(opened: RESTResponse) -> str:
+    content: bytes = await opened.read()  # type: ignore[no-untyped-call]
+    return content.decode()
+
+
+def _no_answer(error: Exception) -> ApiError:
+    return ApiError(0, f"the API server does not answer: {str(error) or type(error).__name__}")
 
 
 async def _configuration() -> Configuration:
@@ -264,6 +354,7 @@ async def _configuration() -> Configuration:
             await load_kube_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         except (ConfigException, OSError) as error:
             raise StartupError(f"This is no pod of a cluster, and KUBECONFIG names none: {error}") from error
+    settings.connection_pool_maxsize = 0  # without a limit: each watch keeps a connection
     return settings
 
 

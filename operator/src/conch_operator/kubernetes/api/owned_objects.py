@@ -4,6 +4,10 @@ A difference is a missing object, another hash label, or a change that somebody 
 generation, or of the resourceVersion for kinds that have none. The first round after a start writes everything once,
 which changes nothing on objects that are right. What the server refuses for one object holds up no other.
 
+What we have written and what is gone or has lost its owner since may have been deleted with that owner, or let go by it
+(`--cascade=orphan`), and the list of the owners may be older than that. So the owner is asked for before such an object
+is written again: written as that owner's, it would be deleted after all.
+
 Other people's fields are left alone, unless ours are invalid beside them (two ports of one name, for instance): then
 everything that they changed is thrown away, once for each change, and the next round writes the object as usual.
 """
@@ -58,7 +62,6 @@ class OwnedObjects:
         for listed in await asyncio.gather(*(self._list(kind) for kind in self._kinds)):
             found |= listed
         self._found = found
-        self._written = {key: mark for key, mark in self._written.items() if key in found}
         self._reset = {key: mark for key, mark in self._reset.items() if key in found}
 
     async def ensure(self, made: Object) -> None:
@@ -69,6 +72,8 @@ class OwnedObjects:
         if self._is_right(key, wanted):
             return
         try:
+            if self._is_let_go(key, made) and not await self._has_owner(made):
+                return
             live = await self._api.apply(kind, made)
         except ApiError as error:
             if not error.answered:
@@ -81,10 +86,12 @@ class OwnedObjects:
 
     async def prune(self, wanted: Collection[Key], owners: Collection[str]) -> None:
         """Delete what these owners have and should not have; what nobody owns is Kubernetes' or its user's."""
+        self._forget(wanted)
         await self._delete({k: one for k, one in self._found.items() if k not in wanted and _owned(one, owners)})
 
     async def prune_all(self, wanted: Collection[Key]) -> None:
         """Delete everything that should not be there, whoever owns it."""
+        self._forget(wanted)
         await self._delete({key: item for key, item in self._found.items() if key not in wanted})
 
     def of_kind(self, kind: Kind) -> list[Object]:
@@ -98,6 +105,26 @@ class OwnedObjects:
     def has_any(self, label: str, value: str) -> bool:
         """Return whether an object with this label is there."""
         return any(item["metadata"].get("labels", {}).get(label) == value for item in self._found.values())
+
+    def _forget(self, wanted: Collection[Key]) -> None:
+        self._written = {key: mark for key, mark in self._written.items() if key in wanted}
+
+    def _is_let_go(self, key: Key, made: Object) -> bool:
+        """Return whether an object of ours is gone, or has not all its owners any more."""
+        item = self._found.get(key)
+        if item is None:
+            return key in self._written
+        return not _owners(made) <= _owners(item)
+
+    async def _has_owner(self, made: Object) -> bool:
+        """Return whether one of the owners that an object is to have is there to stay, if it is to have any."""
+        owners = made["metadata"].get("ownerReferences", ())
+        for owner in owners:
+            found = await self._api.get(kind_of(owner), made["metadata"]["namespace"], owner["name"])
+            meta = {} if found is None else found["metadata"]
+            if meta.get("uid") == owner["uid"] and "deletionTimestamp" not in meta:
+                return True
+        return not owners
 
     async def _put_back(self, kind: Kind, made: Object) -> bool:
         """Put an object back that cannot be merged; return whether that changed something, so that the next may."""
@@ -161,4 +188,8 @@ def _mark(item: Object) -> str:
 
 
 def _owned(item: Object, owners: Collection[str]) -> bool:
-    return any(owner["uid"] in owners for owner in item["metadata"].get("ownerReferences", ()))
+    return not _owners(item).isdisjoint(owners)
+
+
+def _owners(item: Object) -> frozenset[str]:
+    return frozenset(owner["uid"] for owner in item["metadata"].get("ownerReferences", ()))

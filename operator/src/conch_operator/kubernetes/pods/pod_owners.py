@@ -1,7 +1,7 @@
 """Tells the pods that were made for a model from others that have the same labels, which anybody may give to a pod.
 
 A model's pod is controlled by a ReplicaSet, that by a Deployment of the same labels, and that is a ModelDeployment's.
-ReplicaSets are listed only while a pod's is not known. A pod that was told once stays told as long as it has the same
+A pod may be seen a little before its ReplicaSet. A pod that was told once stays told as long as it has the same
 ReplicaSet: when a model is deleted, its Deployment goes before the pods have ended.
 """
 
@@ -17,8 +17,8 @@ from conch_operator.state import EngineName
 
 log = logging.getLogger(__name__)
 
-ASK_AGAIN_S = 5.0
-"""Between two lists of ReplicaSets while a pod is there that is no model's: a Deployment may still adopt it."""
+PATIENCE_S = 5.0
+"""How long the ReplicaSet of a pod may not be known before the pod is called foreign."""
 
 _Told = tuple[str, str]
 """The uid of a pod and that of its ReplicaSet."""
@@ -35,22 +35,21 @@ class PodOwners:
         self._clock = clock
         self._deployments: dict[str, str] = {}
         """The uid of each ReplicaSet with that of the Deployment that controls it."""
-        self._listed_at_s = -ASK_AGAIN_S
         self._told: set[_Told] = set()
+        self._unknown_since_s: dict[str, float] = {}
         self._foreign: set[str] = set()
 
     async def only_models(
         self, pods: Mapping[EngineName, Object], deployments: Iterable[Object]
     ) -> dict[EngineName, Object]:
-        """Return those pods that are models'; `deployments`: those that are there, listed after the pods.
+        """Return those pods that are models'; `deployments`: those that are there.
 
-        Raises ApiError when the ReplicaSets cannot be listed completely.
+        Raises ApiError when the ReplicaSets are not known completely.
         """
         owners = {item["metadata"]["uid"]: item for item in deployments if _is_a_models(item)}
         self._told &= {told for pod in pods.values() if (told := _told(pod)) is not None}
-        unknown = {pod["metadata"]["uid"] for pod in pods.values() if not self._is_known(pod, owners)}
-        if unknown - self._foreign or (unknown and self._clock() - self._listed_at_s >= ASK_AGAIN_S):
-            await self._list()
+        if not all(self._is_known(pod, owners) for pod in pods.values()):
+            self._deployments = await self._controllers()
         found = {name: pod for name, pod in pods.items() if self._is_known(pod, owners)}
         self._told |= {told for pod in found.values() if (told := _told(pod)) is not None}
         self._note_foreign({name: pod for name, pod in pods.items() if name not in found})
@@ -63,25 +62,27 @@ class PodOwners:
         owner = owners.get(self._deployments.get(told[1], ""))
         return told in self._told or (owner is not None and _place(owner) == _place(pod))
 
-    async def _list(self) -> None:
+    async def _controllers(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for namespace in self._namespaces:
             for item in await self._api.list_watched(REPLICA_SET, namespace, labels=SELECTOR, metadata_only=True):
                 if (controller := _controller(item, DEPLOYMENT)) is not None:
                     found[item["metadata"]["uid"]] = controller
-        self._deployments = found
-        self._listed_at_s = self._clock()
+        return found
 
     def _note_foreign(self, pods: Mapping[EngineName, Object]) -> None:
-        """Log each once."""
-        for name, pod in pods.items():
-            if pod["metadata"]["uid"] not in self._foreign:
+        """Log each once, when its ReplicaSet has had time to be seen."""
+        now, uids = self._clock(), {name: pod["metadata"]["uid"] for name, pod in pods.items()}
+        self._unknown_since_s = {uid: self._unknown_since_s.get(uid, now) for uid in uids.values()}
+        foreign = {uid for uid, since_s in self._unknown_since_s.items() if now - since_s >= PATIENCE_S}
+        for name, uid in uids.items():
+            if uid in foreign - self._foreign:
                 log.warning(
                     "A pod has the labels of a model's pod, but was not made for it: it is asked nothing and gets no "
                     "requests. Take the labels away.",
                     extra={"pod": name},
                 )
-        self._foreign = {pod["metadata"]["uid"] for pod in pods.values()}
+        self._foreign = foreign
 
 
 def _told(pod: Object) -> _Told | None:

@@ -1,7 +1,6 @@
 """What is sent, and that a write that the server refuses is not sent again before its time."""
 
 import asyncio
-import json
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,6 +12,7 @@ from conch_operator.kubernetes.api.backoff import Attempts, Backoff
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi, NotLeading
 from conch_operator.kubernetes.api.kinds import CONFIG_MAP, POD, Kind, Object
 from testkit.clock import FakeClock
+from testkit.kubernetes.watched_server import use_server
 from testkit.servers.catch_all_http import every_path
 
 
@@ -53,19 +53,6 @@ async def test_a_write_that_failed_waits_for_its_time_whatever_the_moment_in_it(
     with pytest.raises(ApiError, match="no"):
         await api.patch_list(POD, "ns", "pod", second, "status")
     assert api.sent == sent + 1
-
-
-def use_server(port: int, folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Let the client find an API server on this port, as $KUBECONFIG would."""
-    named = {
-        "cluster": {"server": f"http://127.0.0.1:{port}"},
-        "user": {"token": "t"},
-        "context": {"cluster": "c", "user": "c"},
-    }
-    lists = {f"{what}s": [{"name": "c", what: content}] for what, content in named.items()}
-    (folder / "kubeconfig").write_text(json.dumps({"current-context": "c", **lists}))
-    location = "kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"  # read when it is imported
-    patch.setattr(location, str(folder / "kubeconfig"))
 
 
 MADE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "ns"}, "data": {"a": "b"}}

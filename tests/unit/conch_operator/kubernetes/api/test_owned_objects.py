@@ -1,11 +1,13 @@
 import copy
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
+from conch_contracts.names import API_VERSION, KIND
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
-from conch_operator.kubernetes.api.kinds import CONFIG_MAP, DEPLOYMENT, Kind, Object
+from conch_operator.kubernetes.api.kinds import CONFIG_MAP, DEPLOYMENT, MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.api.owned_objects import SELECTOR, OwnedObjects, Refused, key_of
 from conch_operator.resources.metadata import with_hash
 
@@ -19,6 +21,13 @@ class Server(KubernetesApi):
         self.writes: list[str] = []
         self.error: ApiError | None = None
         self.unmergeable: set[str] = set()
+        self.owners: dict[str, Object] = {"owner": {"metadata": {"name": "owner", "uid": "owner"}}}
+        self.asked: list[str] = []
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        assert kind is MODEL_DEPLOYMENT
+        self.asked.append(name)
+        return self.owners.get(name)
 
     async def list_all(
         self, kind: Kind, namespace: str | None, *, labels: str | None = None, metadata_only: bool = False
@@ -75,7 +84,8 @@ def world() -> World:
 
 
 def config_map(name: str = "a", content: str = "x") -> Object:
-    meta: dict[str, Any] = {"name": name, "namespace": "n", "labels": {}, "ownerReferences": [{"uid": "owner"}]}
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": "owner", "uid": "owner"}
+    meta: dict[str, Any] = {"name": name, "namespace": "n", "labels": {}, "ownerReferences": [owner]}
     return with_hash({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"key": content}})
 
 
@@ -95,6 +105,43 @@ async def test_what_somebody_else_changed_is_put_right(world: World) -> None:
     await world.round(config_map())
     world.server.objects[("configmaps", "a")]["metadata"]["resourceVersion"] = "9"
     assert await world.round(config_map()) == ["apply a"]
+
+
+def _removed(world: World) -> None:
+    world.server.objects.clear()
+
+
+def _let_go(world: World) -> None:
+    meta = world.server.objects[("configmaps", "a")]["metadata"]
+    meta |= {"ownerReferences": [], "resourceVersion": "9"}
+
+
+OWNERS: dict[str, tuple[Object | None, list[str]]] = {
+    "there": ({"metadata": {"name": "owner", "uid": "owner"}}, ["apply a"]),
+    "gone": (None, []),
+    "going": ({"metadata": {"name": "owner", "uid": "owner", "deletionTimestamp": "2026-01-01T00:00:00Z"}}, []),
+    "another of its name": ({"metadata": {"name": "owner", "uid": "another"}}, []),
+}
+
+
+@pytest.mark.parametrize("change", [_removed, _let_go])
+@pytest.mark.parametrize(("owner", "writes"), OWNERS.values(), ids=OWNERS.keys())
+async def test_what_was_ours_is_written_again_only_while_its_owner_is_there(
+    world: World, change: Callable[[World], None], owner: Object | None, writes: list[str]
+) -> None:
+    await world.round(config_map())
+    assert world.server.asked == [], "what is new has an owner"
+    change(world)
+    world.server.owners = {} if owner is None else {"owner": owner}
+    assert await world.round(config_map()) == writes
+
+
+async def test_what_nobody_owns_is_written_again(world: World) -> None:
+    made = config_map()
+    made["metadata"]["ownerReferences"] = []
+    await world.round(made)
+    _removed(world)
+    assert await world.round(made) == ["apply a"]
 
 
 async def test_a_new_operator_writes_once_what_is_right_already(world: World) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from conch_media.name_lookups import NameLookups
+from conch_kit.addresses.name_lookups import NameLookups
 
 
 async def test_an_address_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", None)
-    with NameLookups(1) as lookups:
+    with NameLookups(1, search=False) as lookups:
         assert (await lookups("::1")).addresses == (ipaddress.ip_address("::1"),)
 
 
@@ -21,10 +21,23 @@ async def test_a_name_is_asked_for_as_it_stands_without_a_search_list(monkeypatc
         return [(2, 1, 6, "c.example", ("1.2.3.4", 0)), (10, 1, 6, "", ("2606::1", 0, 0, 0))]
 
     monkeypatch.setattr(socket, "getaddrinfo", play)
-    with NameLookups(1) as lookups:
+    with NameLookups(1, search=False) as lookups:
         found = await lookups("a.example")
     assert (found.host, found.canonical) == ("a.example", "c.example")
     assert list(map(str, found.addresses)) == ["1.2.3.4", "2606::1"]
+
+
+async def test_a_name_of_the_search_list_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def play(host: str, *_: Any, **__: Any) -> list[Any]:
+        asked.append(host)
+        return [(2, 1, 6, "", ("1.2.3.4", 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", play)
+    with NameLookups(1, search=True) as lookups:
+        await lookups("triton.team")
+    assert asked == ["triton.team"]
 
 
 async def test_a_name_server_that_says_nothing_holds_up_no_other_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +51,7 @@ async def test_a_name_server_that_says_nothing_holds_up_no_other_lookup(monkeypa
 
     monkeypatch.setattr(socket, "getaddrinfo", play)
     try:
-        with NameLookups(2) as lookups:
+        with NameLookups(2, search=False) as lookups:
             silent = asyncio.create_task(lookups("silent.example"))
             await asyncio.to_thread(hangs.wait, 30)
             assert (await lookups("b.example")).addresses == (ipaddress.ip_address("1.2.3.4"),)

@@ -1,0 +1,61 @@
+"""The API server for who reads everything again and again: a list is made once, and kept by a watch from then on.
+
+Only what is asked for is kept, from when it is first asked for. What a write of ours answered is seen by the next read.
+"""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+
+from conch_operator.kubernetes.api.backoff import Attempts
+from conch_operator.kubernetes.api.client import KubernetesApi
+from conch_operator.kubernetes.api.kinds import Object
+from conch_operator.kubernetes.api.object_selection import ObjectSelection
+from conch_operator.kubernetes.api.watched_list import WatchedList
+
+
+class CachingApi(KubernetesApi):
+    """One connection pool to one API server, with the lists that its watches keep."""
+
+    def __init__(self, may_write: Callable[[], bool], attempts: Attempts, silent_s: float) -> None:
+        """Trust a watch until it has said nothing for `silent_s`."""
+        super().__init__(may_write, attempts)
+        self._silent_s = silent_s
+        self._changed: list[Callable[[], None]] = []
+        self._kept: dict[ObjectSelection, WatchedList] = {}
+        self._tasks: dict[ObjectSelection, asyncio.Task[None]] = {}
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await super().__aexit__(kind, error, trace)
+
+    def subscribe(self, changed: Callable[[], None]) -> None:
+        """Call this at every change of what is kept, but for our own."""
+        self._changed.append(changed)
+
+    async def _complete(self, selection: ObjectSelection) -> list[Object]:
+        kept = self._kept.get(selection)
+        if kept is None:
+            kept = self._kept[selection] = WatchedList(self, selection, self._note_change, self._silent_s)
+            self._tasks[selection] = asyncio.create_task(kept.run(), name=f"watch of {selection.path}")
+        try:
+            return await kept.read()
+        finally:
+            if (task := self._tasks[selection]).done():
+                task.result()  # a fault of the code, which is to end the process
+
+    def _wrote(self, answer: Object) -> None:
+        deleted = answer.get("details", {}).get("uid") if answer.get("kind") == "Status" else None
+        for kept in self._kept.values():
+            if deleted is not None:
+                kept.forget(deleted)
+            else:
+                kept.note(answer)
+
+    def _note_change(self) -> None:
+        for changed in self._changed:
+            changed()
