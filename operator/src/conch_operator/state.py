@@ -43,6 +43,8 @@ class Scaled:
     """Why an engine does not start."""
     taken: Mapping[EngineAddress, int] = field(default_factory=dict)
     """How many slots of each engine are taken: the emptiest goes first."""
+    memory_bytes: int | None = None
+    """How much memory its engine takes, as measured."""
     obstacle: "Fault | None" = None
     """What keeps it from an engine that it is to have, where no engine says so."""
     order: int = 0
@@ -359,6 +361,8 @@ class Observed:
     """The spec hash of engines that are as a model's spec asks for now; where nobody can tell, it is left out."""
     gateways: frozenset[str] = frozenset()
     """The gateways that live."""
+    revision: int = 0
+    """Of the registry, when it held these routes and engines."""
 
     def engines_of(self, model: ModelId) -> tuple[ObservedEngine, ...]:
         """Return the engines of one model, in the cluster's order."""

@@ -108,7 +108,7 @@ class FakeRegistry:
         workers = {Pool.LLM: (beat,), Pool.EMBED: (beat,), Pool.TOKENIZER: (beat,)}
         routes = {model: route for model, (route, _) in self.routes.items()}
         engines = {model: engines for model, (_, engines) in self.routes.items()}
-        return replace(Snapshot.EMPTY, workers=workers, routes=routes, engines=engines)
+        return replace(Snapshot.EMPTY, revision=self.revision, workers=workers, routes=routes, engines=engines)
 
     def tokenizer(self, model: str = "local/tiny") -> Digest:
         return self.routes[ModelId(model)][0].tokenizer_digest

@@ -62,14 +62,15 @@ class _Model:
     """How much memory it took, and with which spec."""
     waits_since_s: float | None = None
     asked_for: bool = False
-    entered_at_s: float | None = None
-    """When it was let in, until it is ready."""
+    wished_at_s: float | None = None
+    """Since when somebody had waited for it when it was let in, until it is ready."""
     came_at_s: float = 0.0
     ready_at_s: float = 0.0
     used_at_s: float = 0.0
     stopping: bool = False
     """Whether it is to end, since nothing of it is left at any gateway."""
-    drained_since_s: float | None = None
+    left_at: int | None = None
+    """The revision of the registry that first lacked its engine."""
     failure: Fault | None = None
     failures: int = 0
     retry_at_s: float = 0.0
@@ -97,7 +98,7 @@ class _Model:
         elif place is Place.READY:
             self.ready_at_s = now_s
         if place is Place.LEAVING or self.place is Place.LEAVING:
-            self.stopping, self.drained_since_s = False, None
+            self.stopping, self.left_at = False, None
         self.place, self.changed_at = place, timestamp()
 
 
@@ -164,6 +165,10 @@ class Residents(BackgroundLoops):
             known.deployed = model
             self._read(known, observed)
         self._move(known, wanted=model is not None, now_s=now)
+        if known.place is Place.LEAVING:
+            known.stopping = known.stopping or self._is_drained(known, observed)
+            if not known.engines:
+                known.goes_to(Place.OUT, now)
         return known
 
     def _read(self, known: _Model, observed: Observed) -> None:
@@ -189,9 +194,9 @@ class Residents(BackgroundLoops):
         if engine is not None and ready:
             known.proven = engine.engine.spec_hash
         if known.place is Place.LOADING and ready:
-            if known.entered_at_s is not None:
-                known.starts.note(now_s - known.entered_at_s)
-            known.entered_at_s = None
+            if known.wished_at_s is not None:
+                known.starts.note(now_s - known.wished_at_s)
+            known.wished_at_s = None
             known.failure, known.failures = None, 0
             known.goes_to(Place.READY, now_s)
         elif known.place is Place.READY and not ready:
@@ -205,23 +210,19 @@ class Residents(BackgroundLoops):
                 known.goes_to(Place.LEAVING, now_s)
             elif edited or not wanted:
                 known.goes_to(Place.LEAVING, now_s)
-        if known.place is Place.LEAVING:
-            known.stopping = known.stopping or self._is_drained(known, now_s)
-            if not known.engines:
-                known.goes_to(Place.OUT, now_s)
 
-    def _is_drained(self, known: _Model, now_s: float) -> bool:
-        """Return whether every gateway has said, since the engine left the route, that nothing of it is left."""
-        serving = [engine for engine in known.engines if engine.ready and engine.stays]
+    def _is_drained(self, known: _Model, observed: Observed) -> bool:
+        """Return whether every gateway has applied that the engine left the route, and has nothing of it left."""
+        model = known.deployed.id
+        serving = {engine.engine.grpc for engine in known.engines if engine.ready and engine.stays}
         if not serving:
             return True
-        if not all(engine.withdrawn for engine in serving):
-            known.drained_since_s = None
+        if serving & {engine.grpc for engine in observed.held_engines.get(model, ())}:
+            known.left_at = None
             return False
-        if known.drained_since_s is None:
-            known.drained_since_s = now_s
-        model = known.deployed.id
-        complete = self._book.of(model, self._gateways).complete and self._book.said_since(known.drained_since_s)
+        if known.left_at is None or known.left_at > observed.revision:  # a Redis that was emptied counts anew
+            known.left_at = observed.revision
+        complete = self._book.of(model, self._gateways).complete and self._book.applied() >= known.left_at
         return complete and not any(self._book.taken(model).values())
 
     def _take_turns(self, members: list[_Model], spec: EnginePoolSpec, placed: Iterable[ModelId]) -> None:
@@ -240,8 +241,9 @@ class Residents(BackgroundLoops):
         for model in changes.enter:
             known = self._models[model]
             known.asked_for = self._somebody_waits(known)
+            waited_since_s = known.waits_since_s if known.asked_for else None
             known.goes_to(Place.LOADING, now)
-            known.entered_at_s, known.waits_since_s = now, None
+            known.wished_at_s, known.waits_since_s = now if waited_since_s is None else waited_since_s, None
         for model in changes.leave:
             self._models[model].goes_to(Place.LEAVING, now)
 
@@ -286,6 +288,7 @@ class Residents(BackgroundLoops):
             wakes=known.proven is not None and not broken and on_time,
             failure=obstacle.message if obstacle is not None and broken else None,
             taken=self._book.taken(known.deployed.id),
+            memory_bytes=None if known.measured is None else known.measured[1],
             obstacle=obstacle,
             order=next(self._orders),
         )

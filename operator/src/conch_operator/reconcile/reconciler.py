@@ -50,7 +50,6 @@ RETRY_S = 0.25
 """After which the registry is asked once more: a Redis that is slow for a moment makes no model unready."""
 
 _UNDERWAY = "it is still being fetched"
-
 T = TypeVar("T")
 
 
@@ -215,6 +214,7 @@ class Reconciler:
             held_engines=snapshot.engines,
             reserved=await self._reserve(desired),
             gateways=self._withdrawals.gateways,
+            revision=snapshot.revision,
         )
 
     async def _reserve(self, desired: Desired) -> Mapping[ServedName, ModelId]:

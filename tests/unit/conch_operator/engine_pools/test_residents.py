@@ -45,7 +45,8 @@ class Scene:
     def says(self) -> None:
         self.sequence += 1
         models = {f"local/{name}": demand for name, demand in self.demand.items()}
-        load = GatewayLoad.model_validate({"id": "g", "sequence": self.sequence, "models": models})
+        said = {"id": "g", "sequence": self.sequence, "revision": self.world.registry.applied, "models": models}
+        load = GatewayLoad.model_validate(said)
         self.book.hear(load)
         self.book.away = False
         self.residents.heard(load)

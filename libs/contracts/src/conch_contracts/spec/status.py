@@ -24,7 +24,10 @@ class ScalingStatus(BaseModel):
     last_scale_time: Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})] | None = None
     """When the number last changed, RFC 3339."""
     start_seconds: Annotated[int, Field(ge=0)] | None = None
-    """How long an engine takes from its start to its first answer: the median of the last starts."""
+    """How long an engine takes from its start to its first answer: the median of the last starts. With
+    `spec.placement` from the first request that waits for it, so the wait for room is in it."""
+    memory_bytes: Annotated[int, Field(ge=0)] | None = None
+    """How much memory the model takes in its EnginePool, as measured when it was last loaded."""
 
 
 class ModelDeploymentStatus(BaseModel):
