@@ -150,10 +150,8 @@ class Residents(BackgroundLoops):
         """Return what is known of a model after a look at its engines; None where it has left its pool for good."""
         now, engines = self._book.clock(), observed.engines_of(model_id)
         known = self._models.get(model_id)
-        if known is not None and known.place is Place.OUT and not engines:
-            if model is None:
-                return None
-            known.pool = model.deployment.pool_id or known.pool
+        if known is not None and model is None:  # it may have engines of its own by now
+            engines = tuple(engine for engine in engines if engine.engine.spec_hash == known.spec)
         if known is None:
             if model is None or model.deployment.pool_id is None:
                 return None
@@ -169,6 +167,10 @@ class Residents(BackgroundLoops):
             known.stopping = known.stopping or self._is_drained(known, observed)
             if not known.engines:
                 known.goes_to(Place.OUT, now)
+        if known.place is Place.OUT and not known.engines:
+            if model is None:
+                return None
+            known.pool = model.deployment.pool_id or known.pool
         return known
 
     def _read(self, known: _Model, observed: Observed) -> None:
@@ -306,9 +308,10 @@ class Residents(BackgroundLoops):
         if not fits_at_all(known.size_bytes, room, [one.size_bytes for one in pinned]):
             size, there = known.size_bytes // _MIB, room.memory_bytes // _MIB
             taken = sum(one.size_bytes for one in pinned) // _MIB
+            most = "" if room.max_models is None else f" and at most {room.max_models} models"
             message = (
-                f"It takes {size} MiB, and the EnginePool {pool} has {there} MiB, of which pinned models take {taken}. "
-                "Raise spec.memory of the pool, pin fewer models, or correct spec.placement.sizeHint."
+                f"It takes {size} MiB. The EnginePool {pool} has {there} MiB{most}, of which {len(pinned)} pinned ones "
+                f"take {taken} MiB. Give it more room, pin fewer models, or correct spec.placement.sizeHint."
             )
             return Fault(Reason.TOO_LARGE, message)
         if known.waits_since_s is not None:

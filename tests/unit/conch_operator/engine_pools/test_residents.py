@@ -104,6 +104,12 @@ def ready(status: ModelStatus) -> tuple[str, Reason]:
     return str(found.status), found.reason
 
 
+def message(status: ModelStatus) -> str:
+    found = status.condition(ConditionType.READY)
+    assert found is not None
+    return found.message
+
+
 async def test_each_model_is_loaded_once_and_then_a_request_to_any_of_them_waits_for_it(scene: Scene) -> None:
     await two_in_the_room_of_one(scene)
     assert scene.there == {"b"}  # for its sake the first one went, since nobody had asked for that
@@ -149,9 +155,8 @@ async def test_a_model_that_cannot_be_loaded_leaves_the_others_their_room_and_is
     statuses = await scene.lives(5)
     assert scene.there == set()
     assert ready(statuses["a"]) == ("False", Reason.ENGINE_LOAD_FAILED)
-    message = statuses["a"].condition(ConditionType.READY).message  # type: ignore[union-attr]
-    assert "no such file" in message
-    assert "tried again" in message
+    assert "no such file" in message(statuses["a"])
+    assert "tried again" in message(statuses["a"])
     scene.add("b", sizeHint="60Mi")
     statuses = await scene.lives(10, a={"held": 1}, b={"held": 1})
     assert (scene.there, statuses["b"].ready) == ({"b"}, True)
@@ -166,9 +171,7 @@ async def test_a_model_that_is_too_large_says_so_and_holds_up_nobody(scene: Scen
     scene.add("b", sizeHint="60Mi")
     statuses = await scene.lives(5)
     assert ready(statuses["a"]) == ("False", Reason.TOO_LARGE)
-    assert (
-        "It takes 200 MiB, and the EnginePool small has 100 MiB" in statuses["a"].condition(ConditionType.READY).message
-    )  # type: ignore[union-attr]
+    assert message(statuses["a"]).startswith("It takes 200 MiB. The EnginePool small has 100 MiB, of which 0 pinned")
     assert statuses["b"].ready
 
 
@@ -226,6 +229,33 @@ async def test_a_model_that_is_removed_makes_room(scene: Scene) -> None:
     del scene.models["b"]
     await scene.lives(8, a={"held": 1})
     assert scene.there == {"a"}
+
+
+async def test_a_model_may_move_to_another_pool_and_to_an_engine_of_its_own(scene: Scene) -> None:
+    scene.world.pools = {POOL: pool_of(), PoolId("local/other"): pool_of()}
+    await two_in_the_room_of_one(scene)
+    scene.add("b", sizeHint="60Mi", pool="other")
+    statuses = await scene.lives(12)
+    assert statuses["b"].ready_replicas == 1
+    await scene.lives(8, a={"held": 1})
+    assert scene.there == {"a", "b"}
+    scene.models["b"] = DesiredModel(model_deployment("b", kind="Embedding"), scene.world.folder, 1)
+    statuses = await scene.lives(8)
+    assert (statuses["b"].ready_replicas, statuses["b"].scaling) == (1, None)
+    scene.add("c", sizeHint="60Mi", pool="other")
+    assert (await scene.lives(5))["c"].ready  # what it left is free
+
+
+async def test_a_model_with_engines_of_its_own_moves_into_a_pool_without_losing_a_request(scene: Scene) -> None:
+    scene.models["b"] = DesiredModel(model_deployment("b", kind="Embedding"), scene.world.folder, 1)
+    await scene.lives(4)
+    scene.add("b", sizeHint="60Mi")
+    for _ in range(8):
+        await scene.lives(1, b={"held": 1})
+        assert scene.route("b").wakes
+    engine = scene.engine("b")
+    assert engine is not None
+    assert engine.contract.triton_model != "model"
 
 
 async def test_a_dead_engine_is_started_again_in_its_place(scene: Scene) -> None:
