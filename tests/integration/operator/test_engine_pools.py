@@ -77,7 +77,7 @@ def loaded(conch: ConchUp) -> list[str]:
     for process in conch.processes():
         with suppress(psutil.NoSuchProcess):
             command = process.cmdline()
-            if command and command[0].endswith("triton_python_backend_stub"):
+            if len(command) > 1 and command[0].endswith("triton_python_backend_stub"):
                 found.append(Path(command[1]).parents[1].name)
     return found
 
