@@ -142,10 +142,16 @@ async def test_nothing_goes_while_a_gateway_has_not_said_what_it_has(scene: Scen
     await scene.lives(8, b={"idle_s": 0.5})
     scene.demand = {"a": {"held": 1}}
     scene.says()
-    for _ in range(20):
+    for _ in range(25):
         scene.clock.advance(0.1)
-        await scene.world.rounds(*scene.models.values(), count=1)  # no gateway has applied what it is told
+        await scene.world.rounds(*scene.models.values(), count=1)  # the gateway has not applied what it is told
+    assert scene.world.registry.addresses("local/b") == []
+    scene.world.registry.applied = scene.world.registry.revision
+    await scene.world.rounds(*scene.models.values(), count=3)  # it has, but not said since that nothing is left
     assert scene.world.cluster.stopped[-1].startswith("a-")
+    scene.says()
+    await scene.world.rounds(*scene.models.values(), count=3)
+    assert scene.world.cluster.stopped[-1].startswith("b-")
 
 
 async def test_a_model_that_cannot_be_loaded_leaves_the_others_their_room_and_is_tried_again(scene: Scene) -> None:
