@@ -1,4 +1,4 @@
-"""Eight encoders under `conch up` take turns in one real Triton server that has room for three."""
+"""Six encoders under `conch up` take turns in one real Triton server that has room for two."""
 
 import json
 import random
@@ -18,8 +18,8 @@ from testkit.processes.conch_up import EXAMPLE, ConchUp, wait_until
 from .test_up import status
 
 EXAMPLES = EXAMPLE.parent
-COUNT, ROOM = 8, 3
-CLIENTS, REQUESTS = 3, 10
+COUNT, ROOM = 6, 2
+CLIENTS, REQUESTS = 3, 8
 BROKEN = "broken"
 POOL = f"""apiVersion: conch.dev/v1alpha1
 kind: EnginePool
@@ -82,7 +82,7 @@ def loaded(conch: ConchUp) -> list[str]:
     return found
 
 
-def test_all_are_served_by_one_server_in_the_room_of_three_and_no_request_fails(conch: ConchUp) -> None:
+def test_all_are_served_by_one_server_in_the_room_of_two_and_no_request_fails(conch: ConchUp) -> None:
     servers = [one for one in conch.processes() if one.name() == "tritonserver"]
     assert len(servers) == 1
     answers, faults, most = list[list[float]](), list[str](), list[str]()
@@ -94,7 +94,7 @@ def test_all_are_served_by_one_server_in_the_room_of_three_and_no_request_fails(
             name = chance.choices(NAMES, popular)[0]
             try:
                 answers.append(ask(conch, name))
-            except (OSError, HTTPError) as error:
+            except OSError as error:
                 faults.append(f"{name}: {error}")
 
     clients = [threading.Thread(target=client, args=(seed,)) for seed in range(CLIENTS)]
@@ -111,7 +111,8 @@ def test_all_are_served_by_one_server_in_the_room_of_three_and_no_request_fails(
 def test_a_model_that_cannot_be_loaded_is_alone_in_that(conch: ConchUp) -> None:
     with pytest.raises(HTTPError) as caught:
         ask(conch, BROKEN)
-    assert caught.value.code == 503
+    with caught.value as refused:
+        assert refused.code == 503
     said = next(one for one in status(conch)["models"] if one["modelId"].endswith(BROKEN))
     condition = next(one for one in said["conditions"] if one["type"] == "Ready")
     assert condition["reason"] == "EngineLoadFailed"
