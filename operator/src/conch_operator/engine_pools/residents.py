@@ -41,7 +41,7 @@ _BESIDE_WEIGHTS_BYTES = 40 * _MIB
 _FIRST_PAUSE_S = 30.0
 _LONGEST_PAUSE_S = 600.0
 _PATIENCE_S = 10.0
-"""How long one that is loaded may answer its small request wrongly."""
+"""How long one that is loaded may answer its small request wrongly, and how long it may take until one is begun."""
 
 
 @dataclass(slots=True)
@@ -100,6 +100,11 @@ class _Model:
         if place is Place.LEAVING or self.place is Place.LEAVING:
             self.stopping, self.left_at = False, None
         self.place, self.changed_at = place, timestamp()
+
+    def fails(self, now_s: float) -> None:
+        """Note that it is not to be tried for a while."""
+        self.failures += 1
+        self.retry_at_s = now_s + min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (self.failures - 1))
 
 
 class Residents(BackgroundLoops):
@@ -206,12 +211,14 @@ class Residents(BackgroundLoops):
         if known.is_in and engine is not None:
             edited = known.spec is not None and engine.engine.spec_hash != known.spec
             if (failure := _failure(engine, now_s - known.came_at_s)) is not None and not edited:
-                known.failure, known.failures = failure, known.failures + 1
-                pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (known.failures - 1))
-                known.retry_at_s = now_s + pause_s
+                known.failure = failure
+                known.fails(now_s)
                 known.goes_to(Place.LEAVING, now_s)
             elif edited or not wanted:
                 known.goes_to(Place.LEAVING, now_s)
+        elif known.is_in and now_s - known.came_at_s >= _PATIENCE_S:  # nobody starts it, for want of a name perhaps
+            known.fails(now_s)
+            known.goes_to(Place.OUT, now_s)
 
     def _is_drained(self, known: _Model, observed: Observed) -> bool:
         """Return whether every gateway has applied that the engine left the route, and has nothing of it left."""

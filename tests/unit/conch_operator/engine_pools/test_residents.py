@@ -172,6 +172,18 @@ async def test_a_model_that_cannot_be_loaded_leaves_the_others_their_room_and_is
     assert scene.route("a").start_failed is None
 
 
+async def test_a_model_that_is_not_started_for_want_of_a_name_keeps_nobody_out(scene: Scene) -> None:
+    scene.add("a", sizeHint="60Mi")
+    await scene.lives(3)
+    spec = {"kind": "Embedding", "placement": {"pool": "small", "sizeHint": "60Mi"}, "servedNames": ["a"]}
+    scene.models["b"] = DesiredModel(model_deployment("b", **spec), scene.world.folder, 2)
+    statuses = await scene.lives(20)
+    assert ready(statuses["b"]) == ("False", Reason.NAME_CONFLICT)
+    assert scene.there == set()  # for its sake the other one went
+    await scene.lives(5, a={"held": 1})
+    assert scene.there == {"a"}
+
+
 async def test_a_model_that_is_too_large_says_so_and_holds_up_nobody(scene: Scene) -> None:
     scene.add("a", sizeHint="200Mi")
     scene.add("b", sizeHint="60Mi")
