@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
+from conch_contracts.spec.engine_pool import EnginePoolSpec
 from generate.crd import schema
+from generate.structural_schema import structural
 
 _INTRODUCTION = """# Every field of a ModelDeployment
 
@@ -17,6 +19,12 @@ page. Decimals are written in quotes (`"0.7"`), durations as `30s`, `10m` or `1m
 (`500m`, `16Gi`). An object that breaks a rule is refused with the rule's words.
 """
 
+_POOLS = """## EnginePool
+
+An EnginePool is an engine that [many models share](scaling.md#many-models-on-one-engine); `spec.placement` of a
+ModelDeployment names it. It stands in the files that `conch up` is given; on a cluster there is no such kind yet.
+"""
+
 Part = Mapping[str, object]
 
 
@@ -27,7 +35,7 @@ def reference_text() -> str:
     sections = [_INTRODUCTION, *([rules] if rules else [])]
     for name in ("spec", "status"):
         sections += _sections(name, _part(properties[name]))
-    return "\n".join(sections)
+    return "\n".join([*sections, _POOLS, *_sections("EnginePool.spec", structural(EnginePoolSpec))])
 
 
 def _sections(path: str, part: Part) -> Iterator[str]:

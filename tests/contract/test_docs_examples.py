@@ -1,4 +1,4 @@
-"""Every ModelDeployment that the examples and the pages show is one that the API server takes."""
+"""Every ModelDeployment and EnginePool that the examples and the pages show is one that is taken."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from conch_contracts.enginepool import parse_pool
 from conch_contracts.modeldeployment import parse
+from conch_contracts.names import POOL_KIND
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("**/*.yaml"))
@@ -22,10 +24,17 @@ def _shown() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_is_taken(example: Path) -> None:
-    for document in yaml.safe_load_all(example.read_text()):
-        parse(document)
+    _parse_all(example.read_text())
 
 
 @pytest.mark.parametrize(("page", "block"), _shown())
 def test_a_model_in_a_page_is_taken(page: str, block: str) -> None:
-    parse(yaml.safe_load(block))
+    _parse_all(block)
+
+
+def _parse_all(text: str) -> None:
+    for document in yaml.safe_load_all(text):
+        if document["kind"] == POOL_KIND:
+            parse_pool(document)
+        else:
+            parse(document)

@@ -12,8 +12,9 @@ from typing import NewType
 from conch_contracts.conditions import Reason
 from conch_contracts.cpu_runtime import Quantization
 from conch_contracts.modeldeployment import ModelDeployment
-from conch_contracts.names import Digest, EngineAddress, ModelId, ServedName
+from conch_contracts.names import Digest, EngineAddress, ModelId, PoolId, ServedName
 from conch_contracts.records import ChatProfile, Dialect, Engine, Pool, Pooling, Route
+from conch_contracts.spec.engine_pool import EnginePoolSpec
 
 EngineName = NewType("EngineName", str)
 """Names one engine on its cluster: made from the model, the spec hash and an index, or the name of a pod."""
@@ -42,6 +43,10 @@ class Scaled:
     """Why an engine does not start."""
     taken: Mapping[EngineAddress, int] = field(default_factory=dict)
     """How many slots of each engine are taken: the emptiest goes first."""
+    memory_bytes: int | None = None
+    """How much memory its engine takes, as measured."""
+    obstacle: "Fault | None" = None
+    """What keeps it from an engine that it is to have, where no engine says so."""
     order: int = 0
     """Of two decisions about a model the one with the higher number was made later."""
 
@@ -74,7 +79,8 @@ class DesiredModel:
     def rests(self) -> bool:
         """Return whether no engine runs, or none answers yet, and a request can count on one that starts for it."""
         scaling = self.deployment.spec.scaling
-        return self.scaled is not None and self.scaled.wakes and scaling is not None and scaling.min_replicas == 0
+        may_rest = self.deployment.spec.placement is not None or (scaling is not None and scaling.min_replicas == 0)
+        return self.scaled is not None and self.scaled.wakes and may_rest
 
     @property
     def drains(self) -> bool:
@@ -107,6 +113,8 @@ class Desired:
     models: tuple[DesiredModel, ...] = ()
     unreadable: Mapping[ModelId, Unreadable] = field(default_factory=dict)
     """Models whose objects exist but cannot be parsed: what serves them goes on as it is."""
+    pools: Mapping[PoolId, EnginePoolSpec] = field(default_factory=dict)
+    """Engines that many models share."""
     namespaced: bool = False
     """Whether each name is served with its namespace before it, so that no two namespaces want the same one."""
 
@@ -171,6 +179,8 @@ class SourceFacts:
     speech: SpeechFacts = SpeechFacts()
     sees: bool = False
     """Whether it holds a language model that sees pictures."""
+    weight_bytes: int = 0
+    """How large its weights are on the disk; 0 where nobody says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +227,8 @@ class EngineRecipe:
     """With which it is spoken to, where it is no encoder: `tokens` or `speech`."""
     sees: bool = False
     """Whether it takes pictures."""
+    pool: PoolId | None = None
+    """The pool whose server it is loaded into; None: it gets a server of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +295,8 @@ class ClusterEngine:
     """Why the cluster cannot start it."""
     created: int | None = None
     """Unix seconds at which the cluster made it; None where nobody says."""
+    memory_bytes: int | None = None
+    """How much memory it takes, as measured; None where nobody does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +361,8 @@ class Observed:
     """The spec hash of engines that are as a model's spec asks for now; where nobody can tell, it is left out."""
     gateways: frozenset[str] = frozenset()
     """The gateways that live."""
+    revision: int = 0
+    """Of the registry, when it held these routes and engines."""
 
     def engines_of(self, model: ModelId) -> tuple[ObservedEngine, ...]:
         """Return the engines of one model, in the cluster's order."""

@@ -1,5 +1,8 @@
 """Processes announce themselves on a real server; the readers' own clock decides who is alive."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
 import pytest
 
 from conch_contracts.names import workers_key
@@ -106,3 +109,23 @@ async def test_a_damaged_beat_is_ignored(client: RedisClient) -> None:
     await reader.refresh()
     assert _urls(reader) == [URL]
     assert reader.ignored == 1
+
+
+async def test_a_gateway_tells_at_once_that_it_has_applied_another_revision(client: RedisClient) -> None:
+    publisher, applied = RegistryWriter(client), [1]
+
+    async def told() -> int:
+        return max((beat.revision for beat in await publisher.gateways()), default=0)
+
+    async with GatewayBeatWriter(client, "g", revision=lambda: applied[0], interval_s=3600) as beats:
+        await eventually_told(told, 1)
+        applied[0] = 2
+        assert beats.applied(2)
+        await eventually_told(told, 2)
+        assert not beats.applied(2)
+
+
+async def eventually_told(told: Callable[[], Awaitable[int]], revision: int) -> None:
+    async with asyncio.timeout(30):
+        while await told() != revision:  # noqa: ASYNC110 - the record is another's, and nothing tells of it
+            await asyncio.sleep(0.01)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import Digest, EngineAddress, ModelId
+from conch_contracts.names import Digest, EngineAddress, ModelId, PoolId
 from conch_contracts.records import GatewayBeat, Heartbeat, Pool
+from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_kit.bundles.archive import BundleError
 from conch_kit.redis.errors import RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
@@ -27,6 +28,7 @@ from conch_operator.state import (
     DesiredModel,
     EngineName,
     EnginePhase,
+    Fault,
     RoutedModel,
 )
 from testkit.builders.model_deployments import model_deployment
@@ -38,6 +40,8 @@ class FakeCluster:
     stopped: list[EngineName] = field(default_factory=list)
     serving: frozenset[EngineName] = frozenset()
     tokenizers: dict[EngineName, Digest] = field(default_factory=dict)
+    broken: dict[ModelId, Fault] = field(default_factory=dict)
+    """Models that cannot be started."""
 
     async def engines(self) -> tuple[ClusterEngine, ...]:
         return tuple(self.running.values())
@@ -45,8 +49,9 @@ class FakeCluster:
     async def act(self, steps: Plan) -> Acted:
         for new in steps.start:
             address = EngineAddress(f"127.0.0.1:{9000 + len(self.running)}")
-            running = EnginePhase.RUNNING
-            engine = ClusterEngine(new.name, new.model, new.spec_hash, new.contract, running, address, 1)
+            fault = self.broken.get(new.model)
+            phase = EnginePhase.RUNNING if fault is None else EnginePhase.BLOCKED
+            engine = ClusterEngine(new.name, new.model, new.spec_hash, new.contract, phase, address, 1, fault=fault)
             self.running[new.name] = engine
             self.tokenizers[new.name] = new.tokenizer
         for name in steps.restart:
@@ -100,10 +105,10 @@ class FakeRegistry:
     @property
     def snapshot(self) -> Snapshot:
         beat: Any = Heartbeat.model_validate({"url": "http://h:1", "sequence": 1})
-        workers = {Pool.LLM: (beat,), Pool.TOKENIZER: (beat,)}
+        workers = {Pool.LLM: (beat,), Pool.EMBED: (beat,), Pool.TOKENIZER: (beat,)}
         routes = {model: route for model, (route, _) in self.routes.items()}
         engines = {model: engines for model, (_, engines) in self.routes.items()}
-        return replace(Snapshot.EMPTY, workers=workers, routes=routes, engines=engines)
+        return replace(Snapshot.EMPTY, revision=self.revision, workers=workers, routes=routes, engines=engines)
 
     def tokenizer(self, model: str = "local/tiny") -> Digest:
         return self.routes[ModelId(model)][0].tokenizer_digest
@@ -144,14 +149,15 @@ class World:
             prober,
             tokenizer_of,
             lambda: 0.0,
-            scaling=scaling,
+            scaling=() if scaling is None else (scaling,),
         )
         self.reconciler = Reconciler(self.ports, retry_s=0)
         self.statuses: Statuses = {}
+        self.pools: Mapping[PoolId, EnginePoolSpec] = {}
 
     async def rounds(self, *models: DesiredModel, count: int = 6) -> Any:
         for _ in range(count):
-            self.statuses = await self.reconciler.reconcile(Desired(models), self.statuses)
+            self.statuses = await self.reconciler.reconcile(Desired(models, pools=self.pools), self.statuses)
             for _ in range(5):
                 await asyncio.sleep(0)
         return self.statuses

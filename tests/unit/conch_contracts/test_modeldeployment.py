@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.modeldeployment import InvalidModelDeployment, ModelDeployment, parse
+from conch_contracts.modeldeployment import ModelDeployment, parse
+from conch_contracts.problems import InvalidObject
 from conch_contracts.records import Dialect, ModelKind
 from conch_contracts.spec.runtimes import Runtime
 
@@ -67,7 +68,7 @@ def test_each_rule_has_an_accepted_and_a_rejected_twin(
     accepted: dict[str, Any], rejected: dict[str, Any], says: str
 ) -> None:
     parse(manifest(**accepted))
-    with pytest.raises(InvalidModelDeployment) as caught:
+    with pytest.raises(InvalidObject) as caught:
         parse(manifest(**rejected))
     assert says in str(caught.value)
 
@@ -75,17 +76,17 @@ def test_each_rule_has_an_accepted_and_a_rejected_twin(
 @pytest.mark.parametrize("name", ["Upper", "under_score", "-a", "a-", "a.b", "", "a" * 41])
 def test_a_name_that_is_no_short_dns_label_is_refused(name: str) -> None:
     data = manifest() | {"metadata": {"name": name}}
-    with pytest.raises(InvalidModelDeployment, match=r"metadata\.name"):
+    with pytest.raises(InvalidObject, match=r"metadata\.name"):
         parse(data)
 
 
 def test_another_kind_of_object_is_named() -> None:
-    with pytest.raises(InvalidModelDeployment, match=r"found apiVersion v1, kind Pod"):
+    with pytest.raises(InvalidObject, match=r"found apiVersion v1, kind Pod"):
         parse({"apiVersion": "v1", "kind": "Pod"})
 
 
 def test_every_problem_is_reported_with_its_path() -> None:
-    with pytest.raises(InvalidModelDeployment) as caught:
+    with pytest.raises(InvalidObject) as caught:
         parse(manifest(replicas=-1, engine={"cpu": {"maxBatchSize": 0}}))
     assert [problem.field for problem in caught.value.problems] == ["spec.replicas", "spec.engine.cpu.maxBatchSize"]
 

@@ -49,9 +49,12 @@ class Reason(StrEnum):
     NAME_CONFLICT = "NameConflict"
     """Other ModelDeployments hold every served name of this one."""
     NOT_HERE = "NotHere"
-    """This machine cannot serve a source or a runtime of this type; a cluster can."""
+    """What the spec asks for is not to be had in this place: some sources and runtimes need a cluster, placement needs
+    `conch up`."""
     SPEC_INVALID = "SpecInvalid"
     """The object breaks a rule that the API server did not know of; the message names the field."""
+    TOO_LARGE = "TooLarge"
+    """The model does not fit into its EnginePool, beside those that are pinned."""
     REJECTED = "Rejected"
     """The API server refused what was made for the model; the message is its own."""
     UNSCHEDULABLE = "Unschedulable"

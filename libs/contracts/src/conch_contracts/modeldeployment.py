@@ -1,23 +1,22 @@
 """The ModelDeployment: what a user writes, on a laptop and on a cluster alike.
 
-The parts of its spec live in `conch_contracts.spec`; this module puts them together, holds the rules that span
-several fields, and turns what pydantic says about a bad object into sentences for its author.
+The parts of its spec live in `conch_contracts.spec`; this module puts them together and holds the rules that span
+several fields.
 """
 
 import copy
-import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
 
 from conch_contracts.cpu_runtime import Quantization
-from conch_contracts.names import API_VERSION, KIND, LOCAL_NAMESPACE, ModelId, ServedName
+from conch_contracts.names import API_VERSION, KIND, LOCAL_NAMESPACE, ModelId, PoolId, ServedName
+from conch_contracts.problems import InvalidObject, Problem, problems_of
 from conch_contracts.records import ContentFormat, Dialect, ModelKind, Profile, StreamUsage
 from conch_contracts.spec.encoder import AnswerCacheSpec, EmbeddingSpec, TensorsSpec
 from conch_contracts.spec.engine import EngineSpec
+from conch_contracts.spec.engine_pool import PlacementSpec
 from conch_contracts.spec.fields import Duration, Flag, Integer, SpecPart
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.multimodal import MultimodalSpec
@@ -58,6 +57,9 @@ class ModelSpec(SpecPart):
     """How many engines to run, where `scaling` does not decide it. Default: 1."""
     scaling: ScalingSpec | None = None
     """Has Conch decide how many engines there are, by what there is to do. Default: as many as `replicas` says."""
+    placement: PlacementSpec | None = None
+    """For encoders on the cpu runtime: has the model share one engine with others, which takes turns with more models
+    than it has room for. So far under `conch up` only. Default: engines of its own."""
     progress_deadline: Duration = 600.0
     """How long what the spec asks for may not get on until Progressing is False and Stalled True. It counts from the
     last progress: an edit, a download that goes on, an engine more. Conch goes on trying. Default: 10m."""
@@ -128,6 +130,22 @@ class ModelSpec(SpecPart):
     )
     def _external_does_not_scale(self) -> bool:
         return self.scaling is None or self.engine.external is None
+
+    @rule(
+        cel=f"!has(self.placement) || (self.kind in {_ENCODERS} && has(self.engine.cpu))",
+        message="placement is for the kinds Embedding, Rerank and Classify with engine.cpu, whose engines are small: "
+        "remove it, and the model has engines of its own",
+    )
+    def _small_engines_are_placed(self) -> bool:
+        return self.placement is None or (self.kind.encodes and self.engine.cpu is not None)
+
+    @rule(
+        cel="!has(self.placement) || (self.replicas == 1 && !has(self.scaling))",
+        message="with placement the pool decides when the model is loaded: remove replicas and scaling, or remove "
+        "placement",
+    )
+    def _a_pool_decides_alone(self) -> bool:
+        return self.placement is None or (self.replicas == 1 and self.scaling is None)
 
     @rule(
         cel=f"self.kind in {_ENCODERS} || !has(self.engine.external) || has(self.engine.external.grpc)",
@@ -289,47 +307,31 @@ class ModelDeployment(SpecPart):
         return ModelId(f"{self.metadata.namespace}/{self.metadata.name}")
 
     @property
+    def pool_id(self) -> PoolId | None:
+        """Return `namespace/name` of the EnginePool that it belongs to; None where its engines are its own."""
+        placement = self.spec.placement
+        return None if placement is None else PoolId(f"{self.metadata.namespace}/{placement.pool}")
+
+    @property
     def served_names(self) -> tuple[ServedName, ...]:
         """Return the names that clients may say; the object's own name when none are listed."""
         return tuple(ServedName(name) for name in self.spec.served_names or (self.metadata.name,))
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that is wrong with an object, and where."""
-
-    path: tuple[str | int, ...]
-    message: str
-
-    @property
-    def field(self) -> str:
-        """Return the path as its author would write it: `spec.generation.badWords[0]`."""
-        text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
-        return text.removeprefix(".")
-
-
-class InvalidModelDeployment(Exception):
-    """An object that is no ModelDeployment; `problems` says why, one entry per fault."""
-
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
-        super().__init__("; ".join(f"{p.field}: {p.message}" if p.path else p.message for p in problems))
-        self.problems = problems
-
-
 def parse(data: Mapping[str, object]) -> ModelDeployment:
-    """Return the ModelDeployment that this data describes; raises InvalidModelDeployment."""
+    """Return the ModelDeployment that this data describes; raises InvalidObject."""
     if (data.get("apiVersion"), data.get("kind")) != (API_VERSION, KIND):
-        raise InvalidModelDeployment((_wrong_type(data),))
+        raise InvalidObject((_wrong_type(data),))
     try:
         return ModelDeployment.model_validate(data)
     except ValidationError as error:
-        raise InvalidModelDeployment(tuple(_problem(detail) for detail in error.errors())) from error
+        raise InvalidObject(problems_of(error, ModelDeployment)) from error
 
 
 def parse_stored(data: Mapping[str, object]) -> tuple[ModelDeployment, tuple[str, ...]]:
     """Return the ModelDeployment that an API server holds, and the fields that are ignored: nobody here knows them.
 
-    A newer version has let them in. Raises InvalidModelDeployment for everything else that is wrong.
+    A newer version has let them in. Raises InvalidObject for everything else that is wrong.
     """
     kept, ignored = copy.deepcopy(dict(data)), []
     try:
@@ -351,44 +353,3 @@ def _remove(data: Any, path: tuple[str | int, ...]) -> None:
 def _wrong_type(data: Mapping[str, object]) -> Problem:
     found = f"apiVersion {data.get('apiVersion', 'missing')}, kind {data.get('kind', 'missing')}"
     return Problem(("kind",), f"expected apiVersion {API_VERSION} and kind {KIND}, found {found}")
-
-
-def _problem(detail: ErrorDetails) -> Problem:
-    path = detail["loc"]
-    match detail["type"]:
-        case "extra_forbidden":
-            return Problem(path, "unknown field" + _did_you_mean(path))
-        case "missing":
-            return Problem(path, "is required")
-        case "value_error":
-            return Problem(path, detail["msg"].removeprefix("Value error, "))
-        case "string_pattern_mismatch":
-            return Problem(path, f'"{detail["input"]}" does not match {detail["ctx"]["pattern"]}')
-        case _:
-            message = detail["msg"][:1].lower() + detail["msg"][1:]
-            return Problem(path, f"{message}, found {_shown(detail['input'])}")
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _did_you_mean(path: tuple[str | int, ...]) -> str:
-    """Return a hint from the fields of the object that the unknown one stands in."""
-    part: type[BaseModel] | None = ModelDeployment
-    for step in path[:-1]:
-        part = _part_at(part, step)
-    if part is None:
-        return ""
-    known = [field.alias or name for name, field in part.model_fields.items()]
-    close = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.6)
-    return f", did you mean {close[0]}?" if close else f"; known here: {', '.join(known)}"
-
-
-def _part_at(part: type[BaseModel] | None, step: str | int) -> type[BaseModel] | None:
-    for name, field in part.model_fields.items() if part is not None else ():
-        if (field.alias or name) == step:
-            options = (field.annotation, *get_args(field.annotation))
-            return next((kind for kind in options if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
-    return None

@@ -8,6 +8,9 @@ from typing import Final, NewType
 ModelId = NewType("ModelId", str)
 """`namespace/name` of a ModelDeployment (`local/name` on a laptop): the key of everything in Redis."""
 
+PoolId = NewType("PoolId", str)
+"""`namespace/name` of an EnginePool."""
+
 ServedName = NewType("ServedName", str)
 """A name that clients put in `model`."""
 
@@ -28,6 +31,7 @@ GROUP = "conch.dev"
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "ModelDeployment"
+POOL_KIND = "EnginePool"
 PLURAL = "modeldeployments"
 SHORT_NAME = "mdep"
 LOCAL_NAMESPACE = "local"

@@ -331,6 +331,8 @@ class GatewayLoad(Record):
 
     id: str
     sequence: int
+    revision: int = 0
+    """Of the registry, as it has applied it."""
     models: dict[ModelId, ModelDemand] = {}
     """Models without any demand that have been idle for an hour are left out."""
 

@@ -1,29 +1,32 @@
-"""What the commands are given: ModelDeployments in YAML files, or the older JSON file."""
+"""What the commands are given: ModelDeployments and EnginePools in YAML files, or the older JSON file."""
 
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from conch_contracts.modeldeployment import InvalidModelDeployment, parse
+from conch_contracts.modeldeployment import parse
+from conch_contracts.problems import InvalidObject
 from conch_operator.cli.errors import CommandError
 from conch_operator.manifests.legacy_model_config import Conversion, ModelConfigError, convert, place
-from conch_operator.manifests.yaml_files import Manifest, ManifestError, load
+from conch_operator.manifests.yaml_files import Manifest, ManifestError, ParsedManifests, load
 
 _STRING_OR_SPACE = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<space>[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\ufeff])')
 """A string; or a no-break or wide space, or a byte order mark, as the gateway reads them in bodies."""
 
 
-def load_models(files: Sequence[Path], config_file: Path | None) -> tuple[tuple[Manifest, ...], tuple[str, ...]]:
-    """Return the models of all files, and warnings; raises CommandError that names every fault."""
+def load_models(files: Sequence[Path], config_file: Path | None) -> tuple[ParsedManifests, tuple[str, ...]]:
+    """Return what all files hold, and warnings; raises CommandError that names every fault."""
     try:
-        manifests = load(files)
+        found = load(files)
     except ManifestError as error:
         raise CommandError(error.faults) from error
     if config_file is None:
-        return manifests, ()
+        return found, ()
     conversion = read_model_config(config_file)
-    return (*manifests, *parse_conversion(config_file, conversion)), conversion.warnings
+    converted = parse_conversion(config_file, conversion)
+    return replace(found, manifests=(*found.manifests, *converted)), conversion.warnings
 
 
 def read_model_config(file: Path) -> Conversion:
@@ -53,7 +56,7 @@ def parse_conversion(file: Path, conversion: Conversion) -> tuple[Manifest, ...]
     for data in conversion.objects:
         try:
             manifests.append(Manifest(parse(data), file, 1))
-        except InvalidModelDeployment as error:
+        except InvalidObject as error:
             faults += [f"{file}: {place(data, problem)}: {problem.message}" for problem in error.problems]
     if faults:
         raise CommandError(faults)

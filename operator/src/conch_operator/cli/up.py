@@ -25,7 +25,7 @@ from conch_operator.local.tritonserver import TritonUnavailable, find_triton
 from conch_operator.local.up_session import GatewayRefused, UpOptions, UpSession
 from conch_operator.local.watched_model_files import DesiredModels, InvalidFiles
 from conch_operator.local.welcome import Caller
-from conch_operator.manifests.yaml_files import Manifest
+from conch_operator.manifests.yaml_files import ParsedManifests
 from conch_operator.model_folder.reader import read_source
 from conch_operator.state import SourceFault
 
@@ -90,14 +90,14 @@ def run(arguments: argparse.Namespace, *, environ: Mapping[str, str]) -> int:
 def _first_models(arguments: argparse.Namespace, state: StateFolder, console: Console) -> DesiredModels:
     """Read the files, and refuse to start on a model whose folder cannot be served."""
 
-    def load() -> tuple[Manifest, ...]:
+    def load() -> ParsedManifests:
         try:
-            manifests, warnings = load_models(arguments.files, arguments.config_file)
+            found, warnings = load_models(arguments.files, arguments.config_file)
         except CommandError as error:
             raise InvalidFiles(error.sentences) from error
         for warning in warnings:
             console.change(warning, f"{arguments.config_file}: {warning}")
-        return manifests
+        return found
 
     models = DesiredModels(load, state)
     models.reload()

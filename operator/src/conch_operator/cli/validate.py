@@ -9,6 +9,7 @@ from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import ServedName
 from conch_contracts.records import ModelKind
 from conch_contracts.spec.addresses import LEADS_BACK, leads_back
+from conch_contracts.spec.engine_pool import NOT_ON_A_CLUSTER
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.manifests.yaml_files import Manifest, read
 from conch_operator.model_folder.chat_template import read_chat_template
@@ -40,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
         faults += found
         if not found:
             print(f"{manifest.file}:{manifest.line}: {manifest.deployment.model_id} ok")
+    for one in reading.pools:
+        print(f"{one.file}:{one.line}: {one.pool.pool_id} ok")
     for line in (*faults, *shared):
         print(line, file=sys.stderr)
     return 1 if faults else 0
@@ -74,6 +77,8 @@ def _faults(manifest: Manifest, *, on_cluster: bool) -> Iterator[str]:
     spec = manifest.deployment.spec
     template = spec.tokenizer.chat_template
     model = DesiredModel(manifest.deployment, manifest.file.resolve().parent, created=0)
+    if on_cluster and spec.placement is not None:
+        yield f"{place}: {NOT_ON_A_CLUSTER}"
     if on_cluster and spec.source.climbs:
         yield f"{place}: spec.source.{CLIMBS}"
     for field, address in _addresses(spec).items() if on_cluster else ():

@@ -82,7 +82,7 @@ def ports_of(release: ReleaseFile, opened: Opened, fence: int) -> LeaderPorts:
         prober=opened.prober,
         tokenizer_of=sources.tokenizer_of,
         reservations=NameReservations(opened.redis),
-        scaling=autoscaler,
+        scaling=(autoscaler,),
     )
     return LeaderPorts(ports, engines, sources, autoscaler)
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from conch_contracts.modeldeployment import InvalidModelDeployment, parse_stored
+from conch_contracts.modeldeployment import parse_stored
 from conch_contracts.names import API_VERSION, KIND, ModelId
+from conch_contracts.problems import InvalidObject
 from conch_contracts.records import ModelKind
 from conch_operator.kubernetes.api.kinds import Object
 from conch_operator.reconcile.status import ModelStatus
@@ -52,14 +53,14 @@ def read_wanted(items: list[Object], *, namespaced: bool = False) -> Wanted:
         try:
             stored = {"apiVersion": API_VERSION, "kind": KIND, "metadata": meta, "spec": item.get("spec")}
             deployment, ignored = parse_stored(stored)
-        except InvalidModelDeployment as error:
+        except InvalidObject as error:
             unreadable[model] = Unreadable(str(error), meta["generation"])
             continue
         if ignored:
             unknown[model] = ignored
         created = int(datetime.fromisoformat(meta["creationTimestamp"]).timestamp())
         models.append(DesiredModel(deployment, Path("/"), created, meta["generation"], meta["uid"]))
-    return Wanted(Desired(tuple(models), unreadable, namespaced), objects, unknown)
+    return Wanted(Desired(tuple(models), unreadable, namespaced=namespaced), objects, unknown)
 
 
 def read_status(model: ModelId, item: Object) -> ModelStatus | None:

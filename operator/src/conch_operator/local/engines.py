@@ -1,11 +1,14 @@
-"""The `Cluster` port on this machine: one Triton server process per engine, on free ports of 127.0.0.1."""
+"""The `Cluster` port on this machine: Triton servers on free ports of 127.0.0.1, one for each engine and each pool."""
 
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from conch_contracts.names import Digest, EngineAddress
+from conch_contracts.names import Digest, EngineAddress, PoolId
+from conch_kit.triton.client import TritonClient
 from conch_operator.local.orphan_guard import remove_shared_memory
+from conch_operator.local.pool_server import EnginePoolServer, PoolServer
 from conch_operator.local.ports import free_ports
 from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.supervisor import Command, LaunchError, RestartPolicy, SupervisedProcess, Supervisor
@@ -47,25 +50,32 @@ class _LocalEngine:
 
 
 class LocalEngines:
-    """Runs engines as processes."""
+    """Runs engines as processes, or in those of pools."""
 
     def __init__(
         self,
         supervisor: Supervisor,
         state: StateFolder,
         server: EngineServer,
+        triton: TritonClient,
         changed: Callable[[], None],
     ) -> None:
         self._supervisor = supervisor
         self._state = state
         self._server = server
+        self._triton = triton
         self._changed = changed
         self._engines: dict[EngineName, _LocalEngine] = {}
+        self._pools: dict[PoolId, EnginePoolServer] = {}
+        self._ended: list[SupervisedProcess] = []
+        """Servers of pools that are not wanted any more, as long as they may be ending."""
 
     async def engines(self) -> tuple[ClusterEngine, ...]:
         """Return every engine that was started and has not ended for good."""
         self._engines = {name: engine for name, engine in self._engines.items() if not engine.process.gone}
-        return tuple(
+        for pool in self._pools.values():
+            pool.forget_gone()
+        alone = tuple(
             ClusterEngine(
                 name=engine.component.name,
                 model=engine.component.model,
@@ -78,14 +88,17 @@ class LocalEngines:
             )
             for engine in self._engines.values()
         )
+        return alone + tuple(engine.seen for pool in self._pools.values() for engine in pool.engines.values())
 
     def tokenizer_of(self, name: EngineName) -> Digest | None:
         """Return the tokenizer of the folder that an engine was started with."""
-        engine = self._engines.get(name)
+        pooled = (pool.engines[name] for pool in self._pools.values() if name in pool.engines)
+        engine = self._engines.get(name) or next(pooled, None)
         return None if engine is None else engine.component.tokenizer
 
     async def act(self, steps: Plan) -> Acted:
         """Take a plan's steps; none is refused."""
+        self._ensure_pools(steps.pools)
         for component in steps.start:
             await self.start(component)
         for name in steps.restart:
@@ -99,35 +112,43 @@ class LocalEngines:
 
     async def start(self, component: EngineComponent) -> None:
         """Begin to run an engine; whenever it ends, it is started again on the same ports."""
+        if component.recipe.pool is not None:
+            pool = self._pools[component.recipe.pool]
+            if component.name not in pool.engines:
+                pool.start(component)
+            return
         if component.name in self._engines:
             return
-        ports = TritonPorts(*free_ports(3))
-        shm_prefix = new_shm_prefix()
-        self._supervisor.remove_shared_memory_at_exit(shm_prefix)
+        repository = self._state.repository(component.name)
 
-        async def command() -> Command:
-            return await asyncio.to_thread(self._command, component, ports, shm_prefix)
+        def write() -> tuple[str, ...]:
+            self._write_model(component, repository)
+            return (component.recipe.triton_model,)
 
-        policy = RestartPolicy(longest_pause_s=LONGEST_PAUSE_S, grace_s=GRACE_S)
-        self._engines[component.name] = _LocalEngine(
-            component=component,
-            process=self._supervisor.supervise(component.name, command, self._changed, policy),
-            grpc=EngineAddress(f"127.0.0.1:{ports.grpc}"),
-        )
+        process, grpc = self._start_server(repository, write)
+        self._engines[component.name] = _LocalEngine(component, process, grpc)
 
     async def restart(self, name: EngineName) -> None:
         """End a broken engine at once; its supervisor starts it again after a pause."""
         if name in self._engines:
             self._engines[name].process.restart()
+        for pool in self._pools.values():
+            if name in pool.engines:
+                pool.engines[name].restart()
 
     async def stop(self, name: EngineName) -> None:
         """Let an engine finish what it has and end it."""
         if name in self._engines:
             self._engines[name].process.stop()
+        for pool in self._pools.values():
+            if name in pool.engines:
+                pool.engines[name].stop()
 
     async def stop_all(self) -> None:
         """End every engine, by force after a while, and wait until they are gone; nothing uses them any more."""
-        processes = [engine.process for engine in self._engines.values()]
+        for pool in self._pools.values():
+            await pool.end()
+        processes = self._processes()
         for process in processes:
             process.stop()
         forcing = asyncio.get_running_loop().call_later(LAST_GRACE_S, self.kill)
@@ -137,13 +158,52 @@ class LocalEngines:
 
     def kill(self) -> None:
         """End every engine at once."""
-        for engine in self._engines.values():
-            engine.process.kill()
+        for process in self._processes():
+            process.kill()
 
-    def _command(self, component: EngineComponent, ports: TritonPorts, shm_prefix: str) -> Command:
-        """Write the engine's model repository, drop what its last process left, and say how to start it."""
-        remove_shared_memory(shm_prefix)
-        repository = self._state.repository(component.name)
+    def _processes(self) -> list[SupervisedProcess]:
+        alone = [engine.process for engine in self._engines.values()]
+        return [*alone, *(pool.process for pool in self._pools.values()), *self._ended]
+
+    def _ensure_pools(self, wanted: frozenset[PoolId]) -> None:
+        """Start the servers of new pools, and end those of pools that are not wanted and that nothing is in."""
+        for pool_id in wanted - self._pools.keys():
+            repository = self._state.repository(f"pool-{pool_id.partition('/')[2]}")
+            repository.mkdir(parents=True, exist_ok=True)
+            process, grpc = self._start_server(repository, tuple)
+            server = PoolServer(process, grpc, repository, self._triton)
+            self._pools[pool_id] = EnginePoolServer(server, self._write_model, self._changed)
+        for pool_id in self._pools.keys() - wanted:
+            if not self._pools[pool_id].engines:
+                ended = self._pools.pop(pool_id).process
+                ended.stop()
+                self._ended = [*(process for process in self._ended if not process.gone), ended]
+
+    def _start_server(
+        self, repository: Path, prepare: Callable[[], tuple[str, ...]]
+    ) -> tuple[SupervisedProcess, EngineAddress]:
+        """Start a server that loads the models that `prepare` has written and named; return where it is asked."""
+        ports, shm_prefix = TritonPorts(*free_ports(3)), new_shm_prefix()
+        self._supervisor.remove_shared_memory_at_exit(shm_prefix)
+
+        def made() -> Command:
+            remove_shared_memory(shm_prefix)  # what its last process left
+            launch = TritonLaunch(repository, prepare(), ports, shm_prefix, exit_timeout_s=int(GRACE_S) - 5)
+            return Command(
+                triton_arguments(self._server.triton, launch),
+                triton_environment(self._server.triton, self._server.environment),
+                self._state.log(repository.name),
+            )
+
+        async def command() -> Command:
+            return await asyncio.to_thread(made)
+
+        policy = RestartPolicy(longest_pause_s=LONGEST_PAUSE_S, grace_s=GRACE_S)
+        process = self._supervisor.supervise(repository.name, command, self._changed, policy)
+        return process, EngineAddress(f"127.0.0.1:{ports.grpc}")
+
+    def _write_model(self, component: EngineComponent, repository: Path) -> None:
+        """Write a model into a repository; raises LaunchError."""
         recipe = component.recipe
         model = CpuModel(
             name=recipe.triton_model,
@@ -164,9 +224,3 @@ class LocalEngines:
                 file.write_text(content, encoding="utf-8")
         except OSError as error:
             raise LaunchError(f"its model repository cannot be written: {error}") from error
-        launch = TritonLaunch(repository, (recipe.triton_model,), ports, shm_prefix, exit_timeout_s=int(GRACE_S) - 5)
-        return Command(
-            triton_arguments(self._server.triton, launch),
-            triton_environment(self._server.triton, self._server.environment),
-            self._state.log(component.name),
-        )

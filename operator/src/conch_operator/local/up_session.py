@@ -15,7 +15,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from conch_contracts.records import Pool
+from conch_contracts.records import GatewayLoad, Pool
 from conch_kit.bundles.store import BundleStore
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
@@ -24,6 +24,7 @@ from conch_kit.registry.writer import RegistryWriter
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
 from conch_kit.triton.message_limits import MAX_PROBE_BYTES
+from conch_operator.engine_pools.residents import Residents
 from conch_operator.local.console import Console
 from conch_operator.local.downloads import DownloadedSources, Downloads
 from conch_operator.local.engines import EngineServer, LocalEngines
@@ -81,25 +82,24 @@ class UpSession:
 
     async def run(self) -> None:
         """Serve until SIGINT, SIGTERM or SIGHUP; raises GatewayRefused."""
-        async with Supervisor() as supervisor:
-            engines = LocalEngines(supervisor, self._state, self._options.server, self._wake.set)
+        async with Supervisor() as supervisor, TritonClient(most_bytes=MAX_PROBE_BYTES) as triton:
+            engines = LocalEngines(supervisor, self._state, self._options.server, triton, self._wake.set)
             self._obey_signals(engines)
             self._services.start(supervisor, self._wake.set)
             try:
-                await self._serve(supervisor, engines)
+                await self._serve(supervisor, engines, triton)
             finally:
                 await self._stop(engines)
         if self._refusal is not None:
             raise GatewayRefused(self._refusal)
 
-    async def _serve(self, supervisor: Supervisor, engines: LocalEngines) -> None:
+    async def _serve(self, supervisor: Supervisor, engines: LocalEngines, triton: TritonClient) -> None:
         redis_url = self._options.services.redis_url
         await self._wait_for_redis()
         async with AsyncExitStack() as stack:
             redis = await stack.enter_async_context(RedisClient(redis_url))
             reader = await stack.enter_async_context(RegistryReader(redis, pools=tuple(Pool)))
             reader.subscribe(lambda _: self._wake.set())
-            triton = await stack.enter_async_context(TritonClient(most_bytes=MAX_PROBE_BYTES))
             http = await stack.enter_async_context(TritonHttp())
             prober = await stack.enter_async_context(Prober(TritonProbeClient(triton, http), self._wake.set))
             downloads = Downloads(supervisor, self._state, self._options.server.environment, self._wake.set)
@@ -108,7 +108,13 @@ class UpSession:
             demand = DemandBook(time.monotonic)
             unread = ScalingMetrics.on(CollectorRegistry())  # nothing scrapes this process
             autoscaler = await stack.enter_async_context(Autoscaler(demand, self._wake.set, unread))
-            await stack.enter_async_context(DemandReader(redis, demand, autoscaler.heard))
+            residents = await stack.enter_async_context(Residents(demand, self._wake.set))
+
+            def heard(load: GatewayLoad | None) -> None:
+                autoscaler.heard(load)
+                residents.heard(load)
+
+            await stack.enter_async_context(DemandReader(redis, demand, heard))
             ports = Ports(
                 sources,
                 engines,
@@ -118,7 +124,7 @@ class UpSession:
                 BundleStore(redis),
                 prober,
                 tokenizer_of=engines.tokenizer_of,
-                scaling=autoscaler,
+                scaling=(autoscaler, residents),
             )
             watching = asyncio.create_task(self._models.follow(self._options.files, self._files_read), name="files")
             try:

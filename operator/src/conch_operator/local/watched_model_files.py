@@ -11,10 +11,10 @@ from pathlib import Path
 from watchfiles import Change, awatch
 
 from conch_operator.local.state_folder import StateFolder
-from conch_operator.manifests.yaml_files import Manifest, immutable_changes
+from conch_operator.manifests.yaml_files import ParsedManifests, immutable_changes
 from conch_operator.state import Desired, DesiredModel
 
-Loader = Callable[[], tuple[Manifest, ...]]
+Loader = Callable[[], ParsedManifests]
 """Reads all files again; raises InvalidFiles."""
 
 
@@ -27,24 +27,26 @@ class InvalidFiles(Exception):
 
 
 class DesiredModels:
-    """Holds the last good list of models."""
+    """Holds the last good list of models, and the pools that they share."""
 
     def __init__(self, load: Loader, state: StateFolder) -> None:
         self._load = load
         self._state = state
-        self._manifests: tuple[Manifest, ...] = ()
+        self._last = ParsedManifests()
         self.current = Desired()
 
     def reload(self) -> None:
         """Read the files again; raises InvalidFiles and keeps the last good list."""
-        manifests = self._load()
-        if faults := immutable_changes(self._manifests, manifests):
+        found = self._load()
+        manifests = found.manifests
+        if faults := immutable_changes(self._last.manifests, manifests):
             raise InvalidFiles(faults)
         now = int(time.time())
         times = self._state.first_seen({manifest.deployment.model_id: now for manifest in manifests})
-        self._manifests = manifests
+        self._last = found
         self.current = Desired(
-            tuple(DesiredModel(m.deployment, m.file.resolve().parent, times[m.deployment.model_id]) for m in manifests)
+            tuple(DesiredModel(m.deployment, m.file.resolve().parent, times[m.deployment.model_id]) for m in manifests),
+            pools={one.pool.pool_id: one.pool.spec for one in found.pools},
         )
 
     async def follow(self, files: tuple[Path, ...], on_reading: Callable[[tuple[str, ...]], None]) -> None:

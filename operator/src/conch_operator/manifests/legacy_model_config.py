@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from conch_contracts.dialects.encoder import INPUTS
-from conch_contracts.modeldeployment import Problem
 from conch_contracts.names import API_VERSION, KIND
+from conch_contracts.problems import Problem
 from conch_contracts.records import Dialect, ModelKind, Profile
 
 Json = Mapping[str, object]

@@ -1,4 +1,4 @@
-"""Reads ModelDeployments from YAML files, and says where in a file something is wrong.
+"""Reads ModelDeployments and EnginePools from YAML files, and says where in a file something is wrong.
 
 YAML is first composed into nodes, which know their lines, and then constructed; a problem leads back to its node.
 """
@@ -10,8 +10,10 @@ from pathlib import Path
 
 import yaml
 
-from conch_contracts.modeldeployment import InvalidModelDeployment, ModelDeployment, Problem, parse
-from conch_contracts.names import ModelId
+from conch_contracts.enginepool import EnginePool, parse_pool
+from conch_contracts.modeldeployment import ModelDeployment, parse
+from conch_contracts.names import POOL_KIND, ModelId
+from conch_contracts.problems import InvalidObject, Problem
 
 _MOST_NODES = 100_000
 """How large a document may be when its anchors are written out."""
@@ -22,6 +24,15 @@ class Manifest:
     """One ModelDeployment and where it was written."""
 
     deployment: ModelDeployment
+    file: Path
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolManifest:
+    """One EnginePool and where it was written."""
+
+    pool: EnginePool
     file: Path
     line: int
 
@@ -38,21 +49,23 @@ class ManifestError(Exception):
 class ParsedManifests:
     """What was found in some files, valid or not."""
 
-    manifests: tuple[Manifest, ...]
-    faults: tuple[str, ...]
+    manifests: tuple[Manifest, ...] = ()
+    pools: tuple[PoolManifest, ...] = ()
+    faults: tuple[str, ...] = ()
 
 
-def load(files: Iterable[Path]) -> tuple[Manifest, ...]:
-    """Return the models of these files; raises ManifestError that names every fault."""
+def load(files: Iterable[Path]) -> ParsedManifests:
+    """Return what these files hold; raises ManifestError that names every fault."""
     reading = read(files)
     if reading.faults:
         raise ManifestError(reading.faults)
-    return reading.manifests
+    return reading
 
 
 def read(files: Iterable[Path]) -> ParsedManifests:
     """Return what these files hold, with a fault for each thing that is wrong."""
     manifests: list[Manifest] = []
+    pools: list[PoolManifest] = []
     faults: list[str] = []
     for file in files:
         try:
@@ -64,11 +77,18 @@ def read(files: Iterable[Path]) -> ParsedManifests:
             faults.append(f"{file}: holds no ModelDeployment")
         for node in documents:
             try:
-                manifests.append(_manifest(file, node))
+                found = _manifest(file, node)
             except ManifestError as error:
                 faults.extend(error.faults)
+                continue
+            if isinstance(found, Manifest):
+                manifests.append(found)
+            else:
+                pools.append(found)
     faults.extend(_repetitions(manifests))
-    return ParsedManifests(tuple(manifests), tuple(faults))
+    faults.extend(_repeated_pools(pools))
+    faults.extend(_unknown_pools(manifests, pools))
+    return ParsedManifests(tuple(manifests), tuple(pools), tuple(faults))
 
 
 def immutable_changes(old: Iterable[Manifest], new: Iterable[Manifest]) -> tuple[str, ...]:
@@ -127,7 +147,7 @@ def _is_empty(node: yaml.Node | None) -> bool:
     return node is None or (isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null")
 
 
-def _manifest(file: Path, node: yaml.Node) -> Manifest:
+def _manifest(file: Path, node: yaml.Node) -> Manifest | PoolManifest:
     line = node.start_mark.line + 1
     if not isinstance(node, yaml.MappingNode):
         found = "a list" if isinstance(node, yaml.SequenceNode) else "a single value"
@@ -136,11 +156,13 @@ def _manifest(file: Path, node: yaml.Node) -> Manifest:
         raise ManifestError(repeated)
     try:
         data = yaml.SafeLoader("").construct_document(node)
+        if data.get("kind") == POOL_KIND:
+            return PoolManifest(parse_pool(data), file, line)
         return Manifest(parse(data), file, line)
     except yaml.MarkedYAMLError as error:
         place = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ManifestError([f"{file}{place}: broken YAML: {error.problem}"]) from error
-    except InvalidModelDeployment as error:
+    except InvalidObject as error:
         raise ManifestError([_fault(file, node, problem) for problem in error.problems]) from error
 
 
@@ -188,3 +210,23 @@ def _repetitions(manifests: Iterable[Manifest]) -> Iterator[str]:
         if other is not manifest:
             place = f"{manifest.file}:{manifest.line}"
             yield f"{place}: {manifest.deployment.model_id} is already defined at {other.file}:{other.line}"
+
+
+def _repeated_pools(pools: Iterable[PoolManifest]) -> Iterator[str]:
+    first: dict[str, PoolManifest] = {}
+    for one in pools:
+        other = first.setdefault(one.pool.pool_id, one)
+        if other is not one:
+            place = f"{one.file}:{one.line}"
+            yield f"{place}: the EnginePool {one.pool.pool_id} is already defined at {other.file}:{other.line}"
+
+
+def _unknown_pools(manifests: Iterable[Manifest], pools: Iterable[PoolManifest]) -> Iterator[str]:
+    """Yield a fault for each model whose pool is in none of the files."""
+    known = {one.pool.pool_id for one in pools}
+    for manifest in manifests:
+        wanted = manifest.deployment.pool_id
+        if wanted is not None and wanted not in known:
+            place = f"{manifest.file}:{manifest.line}: {manifest.deployment.model_id}"
+            there = ", ".join(sorted(known)) or "none"
+            yield f"{place}: spec.placement.pool: no file has an EnginePool {wanted}, there are: {there}"

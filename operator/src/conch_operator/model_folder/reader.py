@@ -118,6 +118,7 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
         encoder=read_encoder(folder, config),
         speech=read_speech(folder, config) if needs.speech else SpeechFacts(),
         sees=sees_pictures(config),
+        weight_bytes=sum(stamp[1] for _, stamp in stamps_of(weight_files(folder)) if stamp is not None),
     )
 
 

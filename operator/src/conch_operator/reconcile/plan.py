@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import astuple, dataclass, field
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import Digest, EngineAddress, ModelId
+from conch_contracts.names import Digest, EngineAddress, ModelId, PoolId
 from conch_contracts.records import Engine, ModelKind, Route
 from conch_operator.routes.encoder_profile import encodes_pictures
 from conch_operator.routes.engine_contract import contract_of, encoder_output
@@ -53,6 +53,8 @@ class Plan:
     routes: dict[ModelId, RoutedModel] = field(default_factory=dict)
     specs: dict[ModelId, str] = field(default_factory=dict)
     """The spec hash that each model's engines should have, on a cluster that is told of each engine."""
+    pools: frozenset[PoolId] = frozenset()
+    """Every pool that is to have a server, on a cluster that is told of each engine."""
     why: tuple[str, ...] = ()
     """One sentence per step, logged before acting."""
 
@@ -84,6 +86,7 @@ def plan_processes(desired: Desired, observed: Observed) -> Plan:
         withdraw=(*(engine.name for engine in remove if engine.ready and not engine.withdrawn), *resting),
         routes=_routes(served, claims, observed, leaving) | _untouched(desired, observed, leaving),
         specs=_specs(served, observed),
+        pools=frozenset(desired.pools),
         why=tuple(reason for step in steps for reason in step.why),
     )
 
@@ -147,6 +150,7 @@ def engine_recipe(model: DesiredModel, facts: SourceFacts) -> EngineRecipe | Non
         dialect=contract.dialect,
         sees=(facts.sees and model.deployment.spec.kind is ModelKind.LLM)
         or encodes_pictures(model.deployment.spec, facts),
+        pool=model.deployment.pool_id,
     )
 
 
@@ -276,7 +280,8 @@ def _plan_engines(model: DesiredModel, observed: Observed) -> _ModelPlan:
     serving = any(engine.ready for engine in present)
     restart = tuple(engine for engine in current if _is_dead(engine, others_serve=serving) and engine not in remove)
     room = wanted + SURGE - len(staying) if old else wanted
-    start = _missing(model, recipe, facts.digest, present, min(wanted - len(current), room)) if recipe else ()
+    lacks = 0 if model.drains else min(wanted - len(current), room)
+    start = _missing(model, recipe, facts.digest, present, lacks) if recipe else ()
     return _ModelPlan(start, restart, remove, _why(start, restart, remove, old))
 
 

@@ -229,7 +229,8 @@ def _obstacle(given: PolicyInput) -> Fault | None:
         return None
     rejected = given.observed.rejected.get(given.model.id)
     blocked = (engine.engine.fault for engine in engines if engine.engine.phase is EnginePhase.BLOCKED)
-    return rejected or next((fault for fault in blocked if fault is not None), None)
+    obstacle = None if given.model.scaled is None else given.model.scaled.obstacle
+    return rejected or next((fault for fault in blocked if fault is not None), obstacle)
 
 
 def _no_engine_is_wanted(given: PolicyInput) -> Fault | None:

@@ -50,7 +50,6 @@ RETRY_S = 0.25
 """After which the registry is asked once more: a Redis that is slow for a moment makes no model unready."""
 
 _UNDERWAY = "it is still being fetched"
-
 T = TypeVar("T")
 
 
@@ -154,8 +153,8 @@ class Ports:
     clock: Callable[[], float] = time.monotonic
     reservations: Reservations | None = None
     """None: a name is free as soon as its model has gone."""
-    scaling: Scaling | None = None
-    """None: a model that scales has its minimum, and one engine at least."""
+    scaling: tuple[Scaling, ...] = ()
+    """Each for models of its own; one for which none decides has its minimum, and one engine at least."""
 
 
 class Reconciler:
@@ -184,8 +183,8 @@ class Reconciler:
         observed = await self._observe(desired)
         unstored, error = await self._store_bundles(desired, observed)
         observed = replace(observed, unstored=unstored, rejected=self._acted.rejected, specs=self._acted.specs)
-        if self._ports.scaling is not None:
-            desired = self._ports.scaling.apply(desired, observed, before)
+        for scaling in self._ports.scaling:
+            desired = scaling.apply(desired, observed, before)
         steps = self._ports.plan(desired, observed)
         for reason in steps.why:
             log.debug(reason)
@@ -215,6 +214,7 @@ class Reconciler:
             held_engines=snapshot.engines,
             reserved=await self._reserve(desired),
             gateways=self._withdrawals.gateways,
+            revision=snapshot.revision,
         )
 
     async def _reserve(self, desired: Desired) -> Mapping[ServedName, ModelId]:

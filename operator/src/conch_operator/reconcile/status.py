@@ -176,7 +176,11 @@ def _scaling(model: DesiredModel) -> ScalingStatus | None:
         return None
     start_s = None if scaled.start_s is None else round(scaled.start_s)
     return ScalingStatus(
-        desired=scaled.engines, reason=scaled.cause, last_scale_time=scaled.changed_at, start_seconds=start_s
+        desired=scaled.engines,
+        reason=scaled.cause,
+        last_scale_time=scaled.changed_at,
+        start_seconds=start_s,
+        memory_bytes=scaled.memory_bytes,
     )
 
 

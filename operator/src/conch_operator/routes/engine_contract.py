@@ -1,5 +1,7 @@
 """Pure: how requests reach the model inside an engine: its name in Triton, its dialect, how many it takes at once."""
 
+import hashlib
+
 from conch_contracts.dialects.encoder import LAST_HIDDEN_STATE, LOGITS
 from conch_contracts.records import Dialect, Engine, ModelKind
 from conch_contracts.spec.runtimes import Runtime
@@ -60,7 +62,15 @@ def _encoder_contract(model: DesiredModel) -> EngineContract:
     if engine.external is not None:
         name = engine.external.model_name or model.deployment.metadata.name
         return EngineContract(name, Dialect.ENCODER, ENCODER_SLOTS)
-    return EngineContract(MODEL, Dialect.ENCODER, ENCODER_SLOTS)
+    name = MODEL if model.deployment.spec.placement is None else _name_among_others(model)
+    return EngineContract(name, Dialect.ENCODER, ENCODER_SLOTS)
+
+
+def _name_among_others(model: DesiredModel) -> str:
+    """Return a name that no other model of a pool has, nor this one after an edit: callers remember what is there."""
+    made_from = model.deployment.spec.model_dump_json(include={"kind", "source", "engine", "tensors"})
+    told = hashlib.sha256(f"{model.namespace} {made_from}".encode()).hexdigest()[:8]
+    return f"{model.deployment.metadata.name}-{told}"
 
 
 def _speech_contract(model: DesiredModel) -> EngineContract:

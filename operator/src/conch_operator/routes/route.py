@@ -30,6 +30,7 @@ from conch_operator.state import (
 
 DEFAULT_MAX_LENGTH = 2048
 """Context length when neither the folder nor the ModelDeployment names one."""
+_DEFAULT_HOLD = int(Route.model_fields["hold_max"].default)
 
 
 def make_route(
@@ -77,14 +78,14 @@ def scaling_fields(model: DesiredModel) -> dict[str, Any]:
     """Return what a route says about engines that may start for a request."""
     fields: dict[str, Any] = {"engines_wanted": wants_engines(model)}
     scaling, scaled = model.deployment.spec.scaling, model.scaled
-    if scaling is None or scaled is None:
+    if scaled is None:
         return fields | {"wakes": False, "start_s": None, "start_failed": None}
     start_s = None if scaled.start_s is None else round(scaled.start_s, 1)
     failed = "its status says why." if scaled.failure and not scaled.wakes else None
     return fields | {
         "wakes": scaled.wakes or failed is not None,
         "start_s": start_s,
-        "hold_max": scaling.hold,
+        "hold_max": _DEFAULT_HOLD if scaling is None else scaling.hold,
         "start_failed": failed,
     }
 

@@ -54,6 +54,10 @@ class DemandBook:
         """Return whether every gateway that lives has said something since then."""
         return all(self._book.said_at_s(load) > at_s for load in self._living())
 
+    def applied(self) -> int:
+        """Return the revision of the registry that every gateway that lives has applied when it last said something."""
+        return min((load.revision for load in self._living()), default=0)
+
     def taken(self, model: ModelId) -> Mapping[EngineAddress, int]:
         """Return how many slots of each of a model's engines are taken."""
         taken: Counter[EngineAddress] = Counter()

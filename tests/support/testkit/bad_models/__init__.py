@@ -15,6 +15,7 @@ from testkit.bad_models.addresses import ADDRESS_CASES, LOOPBACK_HOSTS, OTHER_HO
 from testkit.bad_models.case import Case, model
 from testkit.bad_models.forms import FORM_CASES
 from testkit.bad_models.pictures import PICTURE_CASES
+from testkit.bad_models.placement import PLACEMENT_CASES
 from testkit.bad_models.pods import POD_CASES
 from testkit.bad_models.rules import RULE_CASES
 from testkit.bad_models.scaling import SCALING_CASES
@@ -22,7 +23,16 @@ from testkit.bad_models.speech import SPEECH_CASES
 
 __all__ = ["CASES", "LOOPBACK_HOSTS", "NAMES_ACCEPTED", "NAMES_REFUSED", "OTHER_HOSTS", "Case", "model", "naming"]
 
-CASES = (*ADDRESS_CASES, *FORM_CASES, *PICTURE_CASES, *POD_CASES, *RULE_CASES, *SCALING_CASES, *SPEECH_CASES)
+CASES = (
+    *ADDRESS_CASES,
+    *FORM_CASES,
+    *PICTURE_CASES,
+    *PLACEMENT_CASES,
+    *POD_CASES,
+    *RULE_CASES,
+    *SCALING_CASES,
+    *SPEECH_CASES,
+)
 NAMES_REFUSED = ("a" * 41, "dots.in.it")
 """Row 8: names of children would be too long, or no names. Kubernetes itself refuses `../x` and `Upper`."""
 NAMES_ACCEPTED = ("a" * 40, "7b-chat")

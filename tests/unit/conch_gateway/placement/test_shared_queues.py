@@ -1,6 +1,7 @@
 """The queues of a gateway that hears of others: admission, the queue of a model, and the shares of slots together."""
 
 import asyncio
+from dataclasses import replace
 
 from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, GatewayLoad, ModelDemand, RoutingPolicy
@@ -94,8 +95,8 @@ async def test_two_models_with_one_address_have_slots_of_their_own() -> None:
 async def test_what_there_is_to_do_is_told_and_a_model_that_is_long_idle_is_not() -> None:
     clock = FakeClock()
     queues = Admission(clock)
-    queues.apply(snapshot(engines=(Engine(grpc=A, slots=4),)))
-    assert queues.load("me", 1) == GatewayLoad(id="me", sequence=1)
+    queues.apply(replace(snapshot(engines=(Engine(grpc=A, slots=4),)), revision=7))
+    assert queues.load("me", 1) == GatewayLoad(id="me", sequence=1, revision=7)
     with await queues.slot(MODEL, POLICY, Claim(sequences=3)):
         waiting = asyncio.create_task(queues.slot(MODEL, POLICY, Claim(sequences=2)))
         await eventually(lambda: queues.waiting()[MODEL] == 1, "the waiter")

@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.modeldeployment import InvalidModelDeployment, parse
+from conch_contracts.modeldeployment import parse
+from conch_contracts.problems import InvalidObject
 from conch_operator.manifests.legacy_model_config import ModelConfigError, convert, place
 
 LLM = {"name": "ChatGLM2-6B", "url": "10.28.31.48:8001", "path": "/models/chatglm2-6b"}
@@ -162,6 +163,6 @@ def test_a_file_that_cannot_be_read_says_why(data: object, says: str | None) -> 
 )
 def test_a_problem_is_named_as_the_file_has_it(file: dict[str, Any], places: list[str]) -> None:
     (data,) = convert(file).objects
-    with pytest.raises(InvalidModelDeployment) as caught:
+    with pytest.raises(InvalidObject) as caught:
         parse(data)
     assert [place(data, problem) for problem in caught.value.problems] == places

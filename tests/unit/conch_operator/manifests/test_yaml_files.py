@@ -23,7 +23,7 @@ def written(folder: Path, text: str, name: str = "models.yaml") -> Path:
 
 def test_several_documents_are_read_with_their_lines(tmp_path: Path) -> None:
     file = written(tmp_path, GOOD + "---\n" + GOOD.replace("tiny", "other") + "---\n")
-    first, second = load([file])
+    first, second = load([file]).manifests
     assert (first.deployment.model_id, first.line) == ("local/tiny", 1)
     assert (second.deployment.model_id, second.line) == ("local/other", 9)
 
@@ -89,7 +89,42 @@ def test_good_objects_are_found_beside_bad_ones(tmp_path: Path) -> None:
     ],
 )
 def test_kind_and_runtime_cannot_be_edited(tmp_path: Path, before: str, after: str, says: str | None) -> None:
-    old = load([written(tmp_path, GOOD)])
-    new = load([written(tmp_path, GOOD.replace(before, after))])
+    old = load([written(tmp_path, GOOD)]).manifests
+    new = load([written(tmp_path, GOOD.replace(before, after))]).manifests
     faults = immutable_changes(old, new)
     assert says is None if not faults else says is not None and says in faults[0]
+
+
+POOL = "apiVersion: conch.dev/v1alpha1\nkind: EnginePool\nmetadata: {name: small}\nspec: {memory: 1Gi}\n"
+PLACED = """---
+apiVersion: conch.dev/v1alpha1
+kind: ModelDeployment
+metadata: {name: one}
+spec: {kind: Rerank, source: {path: one}, engine: {cpu: {}}, placement: {pool: small}}
+"""
+
+
+def test_a_pool_and_its_models_may_stand_in_files_of_their_own(tmp_path: Path) -> None:
+    pool, models = tmp_path / "pool.yaml", tmp_path / "models.yaml"
+    pool.write_text(POOL)
+    models.write_text(PLACED)
+    found = load([pool, models])
+    assert [one.pool.pool_id for one in found.pools] == ["local/small"]
+    assert [one.deployment.pool_id for one in found.manifests] == ["local/small"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (PLACED, ":2: local/one: spec.placement.pool: no file has an EnginePool local/small, there are: none"),
+        (POOL + "---\n" + POOL, ":6: the EnginePool local/small is already defined at"),
+        (POOL.replace("1Gi", "1"), ":4: spec.memory: is counted in bytes and must be at least 1Mi"),
+        (POOL.replace("memory", "memry"), ":4: spec.memry: unknown field, did you mean memory?"),
+        (POOL.replace("1Gi", "1Gi, maxWait: 2"), ":4: spec.maxWait: must be a duration"),
+        (POOL.replace("v1alpha1", "v1"), ":1: apiVersion: expected conch.dev/v1alpha1 for kind EnginePool"),
+    ],
+)
+def test_what_is_wrong_with_a_pool_is_said_where_it_stands(tmp_path: Path, text: str, fault: str) -> None:
+    file = tmp_path / "pool.yaml"
+    file.write_text(text)
+    assert any(said.startswith(f"{file}{fault}") for said in read([file]).faults), read([file]).faults

@@ -262,7 +262,7 @@ async def test_an_engine_that_ends_while_it_starts_makes_requests_fail_with_a_re
 async def test_a_later_operator_leaves_a_model_at_rest(scene: Scene) -> None:
     before = await at_rest(scene)
     later = scene.later()
-    reconciler = Reconciler(replace(scene.world.ports, scaling=later), retry_s=0)
+    reconciler = Reconciler(replace(scene.world.ports, scaling=(later,)), retry_s=0)
     scene.world.reconciler, scene.autoscaler = reconciler, later
     status = (await scene.world.rounds(scene.model, count=3))[TINY]
     assert scene.world.cluster.running == {}
@@ -275,7 +275,7 @@ async def test_a_later_operator_takes_none_of_the_engines_that_it_finds(scene: S
     found = len(scene.world.cluster.running)
     assert found > 1
     later = scene.later()
-    scene.world.reconciler = Reconciler(replace(scene.world.ports, scaling=later), retry_s=0)
+    scene.world.reconciler = Reconciler(replace(scene.world.ports, scaling=(later,)), retry_s=0)
     await scene.world.rounds(scene.model, count=5)
     assert len(scene.world.cluster.running) == found
 

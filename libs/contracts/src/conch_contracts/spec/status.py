@@ -10,7 +10,7 @@ from conch_contracts.names import Digest, ServedName
 
 
 class ScalingStatus(BaseModel):
-    """What was decided about the number of engines; there where `spec.scaling` is."""
+    """What was decided about the number of engines; there where `spec.scaling` or `spec.placement` is."""
 
     model_config = ConfigDict(
         frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True
@@ -19,11 +19,15 @@ class ScalingStatus(BaseModel):
     desired: Annotated[int, Field(ge=0)]
     """How many engines there are to be."""
     reason: Annotated[str, Field(max_length=64)]
-    """Why so many, in one word: Load, Idle, Minimum, Maximum, Schedule, Woken, FirstStart or Found."""
+    """Why so many, in one word: Load, Idle, Minimum, Maximum, Schedule, Woken, FirstStart or Found; with
+    `spec.placement` Resident, Pinned, Waiting, Leaving or Out."""
     last_scale_time: Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})] | None = None
     """When the number last changed, RFC 3339."""
     start_seconds: Annotated[int, Field(ge=0)] | None = None
-    """How long an engine takes from its start to its first answer: the median of the last starts."""
+    """How long an engine takes from its start to its first answer: the median of the last starts. With
+    `spec.placement` from the first request that waits for it, so the wait for room is in it."""
+    memory_bytes: Annotated[int, Field(ge=0)] | None = None
+    """How much memory the model takes in its EnginePool, as measured when it was last loaded."""
 
 
 class ModelDeploymentStatus(BaseModel):
@@ -52,7 +56,7 @@ class ModelDeploymentStatus(BaseModel):
     tokenizer_digest: Annotated[Digest, Field(max_length=64)] | None = None
     """SHA-256 of the tokenizer's files."""
     scaling: ScalingStatus | None = None
-    """What was decided about the number of engines; only with `spec.scaling`."""
+    """What was decided about the number of engines; only with `spec.scaling` or `spec.placement`."""
     conditions: Annotated[
         tuple[Condition, ...],
         Field(

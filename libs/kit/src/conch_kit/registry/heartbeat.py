@@ -8,7 +8,7 @@ import asyncio
 import logging
 from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 from pydantic import BaseModel
 
@@ -19,6 +19,9 @@ from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.record_writer import RecordWriter
 
 log = logging.getLogger(__name__)
+
+_REST_S = 0.05
+"""Between two beats, whatever is new."""
 
 
 class _BeatWriter(RecordWriter):
@@ -31,6 +34,7 @@ class _BeatWriter(RecordWriter):
         self._interval_s = interval_s
         self._sequence = 0
         self._announced = False
+        self._news = asyncio.Event()
 
     @abstractmethod
     def record(self, sequence: int) -> BaseModel:
@@ -56,8 +60,12 @@ class _BeatWriter(RecordWriter):
 
     async def _run(self) -> None:
         while True:
+            self._news.clear()
             await self.beat()
-            await asyncio.sleep(self._interval_s)
+            await asyncio.sleep(_REST_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._interval_s):
+                    await self._news.wait()
 
 
 class HeartbeatWriter(_BeatWriter):
@@ -120,6 +128,14 @@ class GatewayBeatWriter(_BeatWriter):
         super().__init__(redis, GATEWAYS_KEY, gateway_id, interval_s)
         self._id = gateway_id
         self._revision = revision
+        self._applied: int | None = None
+
+    def applied(self, revision: int) -> bool:
+        """Have a revision announced soon, since somebody may wait for that; return whether it is another one."""
+        is_new, self._applied = revision != self._applied, revision
+        if is_new:
+            self._news.set()
+        return is_new
 
     def record(self, sequence: int) -> GatewayBeat:
         """Return the gateway's state."""

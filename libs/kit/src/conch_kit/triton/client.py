@@ -157,6 +157,22 @@ class TritonClient:
         answer = await _unary(self._peer(address).control.RepositoryIndex(request, timeout=timeout_s))
         return [RepositoryEntry(row.name, row.version, row.state, row.reason) for row in answer.models]
 
+    async def load_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
+        """Have a server with explicit model control load a model of its repository; return when it is ready.
+
+        Raises EngineRejected with the cause where it cannot be loaded. Who gives up stops nothing: the server goes on.
+        """
+        request = pb.RepositoryModelLoadRequest(model_name=model)
+        await _unary(self._peer(address).control.RepositoryModelLoad(request, timeout=timeout_s))
+
+    async def unload_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
+        """Have such a server take no new request for a model and drop it once those that it has are done.
+
+        It may return before that.
+        """
+        request = pb.RepositoryModelUnloadRequest(model_name=model)
+        await _unary(self._peer(address).control.RepositoryModelUnload(request, timeout=timeout_s))
+
     def _peer(self, address: EngineAddress) -> _Peer:
         peer = self._peers.get(address)
         if peer is None:

@@ -30,6 +30,7 @@ from conch_kit.registry.heartbeat import GatewayBeatWriter
 from conch_kit.registry.load_reader import LoadReader, OtherLoads
 from conch_kit.registry.load_writer import LoadWriter
 from conch_kit.registry.metrics import RegistryCollector
+from conch_kit.registry.snapshot import Snapshot
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.service.serve import serve
 from conch_kit.tracing import Tracer, tracer
@@ -55,7 +56,7 @@ async def _serve(settings: GatewaySettings, spans: Tracer, access_log: AccessLog
     async with (
         _redis(settings) as redis,
         RegistryReader(redis, pools=(Pool.LLM, Pool.EMBED, Pool.SPEECH, Pool.TOKENIZER)) as reader,
-        GatewayBeatWriter(redis, gateway_id, revision=lambda: reader.snapshot.revision),
+        GatewayBeatWriter(redis, gateway_id, revision=lambda: reader.snapshot.revision) as beats,
         LoadWriter(redis, gateway_id, partial(admission.load, gateway_id)) as loads,
         LoadReader(redis, gateway_id, partial(_hear, admission, loads)),
         ConnectionPool(connect_timeout_s=settings.connect_timeout_s) as upstream,
@@ -75,6 +76,7 @@ async def _serve(settings: GatewaySettings, spans: Tracer, access_log: AccessLog
             reader.subscribe(apply)
             apply(reader.snapshot)
         reader.subscribe(unresponsive.look)
+        reader.subscribe(partial(_tell_applied, beats, loads))
         following = tasks.create_task(keys.follow())
         deps = Deps(
             snapshot=readiness.snapshot,
@@ -115,6 +117,12 @@ async def _serve(settings: GatewaySettings, spans: Tracer, access_log: AccessLog
             refusal_form=refused_head,
         )
         following.cancel()
+
+
+def _tell_applied(beats: GatewayBeatWriter, loads: LoadWriter, snapshot: Snapshot) -> None:
+    """Tell at once what was applied, and what is left of engines that have gone: the operator waits for both."""
+    if beats.applied(snapshot.revision):
+        loads.changed()
 
 
 def _hear(admission: Admission, loads: LoadWriter, said: OtherLoads) -> None:

@@ -86,6 +86,7 @@ class Admission:
         self.held = held
         self._clock = clock
         self._queues: dict[ModelId, ModelQueue] = {}
+        self._revision = 0
         self._held = WaitingRoom(held_bytes)
         self.queued = WaitingRoom(queued_bytes)
         """Of all that waits for what is busy or away, but for engines that start."""
@@ -94,6 +95,7 @@ class Admission:
 
     def apply(self, snapshot: Snapshot) -> None:
         """Take over the engines of a new snapshot; new slots go to waiters."""
+        self._revision = snapshot.revision
         for model in self._queues.keys() - snapshot.engines.keys():
             self._queues.pop(model).end()
         for model, engines in snapshot.engines.items():
@@ -115,7 +117,7 @@ class Admission:
     def load(self, gateway_id: str, sequence: int) -> GatewayLoad:
         """Return what this gateway has to do."""
         now = self._clock()
-        return load_of(gateway_id, sequence, self._queues, now)
+        return load_of(gateway_id, sequence, self._revision, self._queues, now)
 
     def waiting(self) -> Mapping[ModelId, int]:
         """Return how many requests wait per model."""

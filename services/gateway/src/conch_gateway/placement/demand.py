@@ -10,11 +10,13 @@ FORGOTTEN_S = 3600.0
 """A model that has had nothing to do for so long is not told of."""
 
 
-def load_of(gateway_id: str, sequence: int, queues: Mapping[ModelId, ModelQueue], now: float) -> GatewayLoad:
+def load_of(
+    gateway_id: str, sequence: int, revision: int, queues: Mapping[ModelId, ModelQueue], now: float
+) -> GatewayLoad:
     """Return what there is to do in these queues."""
     demands = ((model, queue.demand(now)) for model, queue in queues.items())
     models = {model: demand for model, demand in demands if _worth_telling(demand)}
-    return GatewayLoad(id=gateway_id, sequence=sequence, models=models)
+    return GatewayLoad(id=gateway_id, sequence=sequence, revision=revision, models=models)
 
 
 def _worth_telling(demand: ModelDemand) -> bool:

@@ -1,0 +1,76 @@
+"""Turns what pydantic says about a bad object of the API into sentences for its author."""
+
+import difflib
+from dataclasses import dataclass
+from typing import get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with an object, and where."""
+
+    path: tuple[str | int, ...]
+    message: str
+
+    @property
+    def field(self) -> str:
+        """Return the path as its author would write it: `spec.generation.badWords[0]`."""
+        text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
+        return text.removeprefix(".")
+
+
+class InvalidObject(Exception):
+    """An object that is not what it should be; `problems` says why, one entry per fault."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("; ".join(f"{p.field}: {p.message}" if p.path else p.message for p in problems))
+        self.problems = problems
+
+
+def problems_of(error: ValidationError, wanted: type[BaseModel]) -> tuple[Problem, ...]:
+    """Return what is wrong with an object that should be of this type."""
+    return tuple(_problem(detail, wanted) for detail in error.errors())
+
+
+def _problem(detail: ErrorDetails, wanted: type[BaseModel]) -> Problem:
+    path = detail["loc"]
+    match detail["type"]:
+        case "extra_forbidden":
+            return Problem(path, "unknown field" + _did_you_mean(path, wanted))
+        case "missing":
+            return Problem(path, "is required")
+        case "value_error":
+            return Problem(path, detail["msg"].removeprefix("Value error, "))
+        case "string_pattern_mismatch":
+            return Problem(path, f'"{detail["input"]}" does not match {detail["ctx"]["pattern"]}')
+        case _:
+            message = detail["msg"][:1].lower() + detail["msg"][1:]
+            return Problem(path, f"{message}, found {_shown(detail['input'])}")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _did_you_mean(path: tuple[str | int, ...], wanted: type[BaseModel]) -> str:
+    """Return a hint from the fields of the object that the unknown one stands in."""
+    part: type[BaseModel] | None = wanted
+    for step in path[:-1]:
+        part = _part_at(part, step)
+    if part is None:
+        return ""
+    known = [field.alias or name for name, field in part.model_fields.items()]
+    close = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.6)
+    return f", did you mean {close[0]}?" if close else f"; known here: {', '.join(known)}"
+
+
+def _part_at(part: type[BaseModel] | None, step: str | int) -> type[BaseModel] | None:
+    for name, field in part.model_fields.items() if part is not None else ():
+        if (field.alias or name) == step:
+            options = (field.annotation, *get_args(field.annotation))
+            return next((kind for kind in options if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+    return None

@@ -1,0 +1,370 @@
+"""Knows the models of all EnginePools and has them take turns: who waits, who is in, and who goes for whom.
+
+Rounds take from here whether a model is to have its engine, which is a place in the server of its pool. Who has to go
+leaves its route first; when every gateway has said that nothing of it is left, it stops, and when it has gone its room
+is free. A model whose spec has not been seen to work is loaded once, whoever asks for it or not, so that a fault shows;
+one that fails takes nobody's room and is tried again after a pause.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from conch_contracts.conditions import ON_THE_WAY, Reason
+from conch_contracts.names import ModelId, PoolId
+from conch_contracts.records import GatewayLoad
+from conch_contracts.spec.engine_pool import EnginePoolSpec
+from conch_contracts.spec.quantities import quantity_value
+from conch_kit.background_loops import BackgroundLoops
+from conch_operator.engine_pools.residency import Member, Place, Room, decide, fits_at_all
+from conch_operator.reconcile.plan import engine_recipe, spec_hash
+from conch_operator.reconcile.status import Statuses
+from conch_operator.scaling.demand import DemandBook
+from conch_operator.scaling.starts import StartTimes
+from conch_operator.state import (
+    Desired,
+    DesiredModel,
+    Fault,
+    Observed,
+    ObservedEngine,
+    ProbeVerdict,
+    Scaled,
+    SourceFacts,
+)
+from conch_operator.timestamps import timestamp
+
+_TICK_S = 0.1
+_MIB = 1024**2
+_BESIDE_WEIGHTS_BYTES = 40 * _MIB
+_FIRST_PAUSE_S = 30.0
+_LONGEST_PAUSE_S = 600.0
+_PATIENCE_S = 10.0
+"""How long one that is loaded may answer its small request wrongly, and how long it may take until one is begun."""
+
+
+@dataclass(slots=True)
+class _Model:
+    """What is known of one model between rounds."""
+
+    pool: PoolId
+    deployed: DesiredModel
+    starts: StartTimes = field(default_factory=StartTimes)
+    place: Place = Place.OUT
+    engines: tuple[ObservedEngine, ...] = ()
+    spec: str | None = None
+    """The hash that its engine is to have; None while its folder was not read."""
+    proven: str | None = None
+    """The hash of the last spec that has answered."""
+    estimate_bytes: int = 0
+    measured: tuple[str, int] | None = None
+    """How much memory it took, and with which spec."""
+    waits_since_s: float | None = None
+    asked_for: bool = False
+    wished_at_s: float | None = None
+    """Since when somebody had waited for it when it was let in, until it is ready."""
+    came_at_s: float = 0.0
+    ready_at_s: float = 0.0
+    used_at_s: float = 0.0
+    stopping: bool = False
+    """Whether it is to end, since nothing of it is left at any gateway."""
+    left_at: int | None = None
+    """The revision of the registry that first lacked its engine."""
+    failure: Fault | None = None
+    failures: int = 0
+    retry_at_s: float = 0.0
+    changed_at: str | None = None
+
+    @property
+    def pinned(self) -> bool:
+        placement = self.deployed.deployment.spec.placement
+        return placement is not None and placement.pinned
+
+    @property
+    def size_bytes(self) -> int:
+        if self.measured is not None and self.measured[0] == self.spec:
+            return self.measured[1]
+        return self.estimate_bytes
+
+    @property
+    def is_in(self) -> bool:
+        return self.place in (Place.LOADING, Place.READY)
+
+    def goes_to(self, place: Place, now_s: float) -> None:
+        """Note a change of place."""
+        if place is Place.LOADING:
+            self.came_at_s = self.used_at_s = now_s
+        elif place is Place.READY:
+            self.ready_at_s = now_s
+        if place is Place.LEAVING or self.place is Place.LEAVING:
+            self.stopping, self.left_at = False, None
+        self.place, self.changed_at = place, timestamp()
+
+    def fails(self, now_s: float) -> None:
+        """Note that it is not to be tried for a while."""
+        self.failures += 1
+        self.retry_at_s = now_s + min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (self.failures - 1))
+
+
+class Residents(BackgroundLoops):
+    """The models of all pools, as an async context manager that ticks while somebody waits."""
+
+    def __init__(
+        self, book: DemandBook, changed: Callable[[], None], *, unix_time: Callable[[], float] = time.time
+    ) -> None:
+        """Make it; `changed` says that a round is due."""
+        super().__init__(self._tick)
+        self._book = book
+        self._changed = changed
+        self._unix_time = unix_time
+        self._models: dict[ModelId, _Model] = {}
+        self._gateways: frozenset[str] = frozenset()
+        self._orders = count(1)
+
+    def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
+        """Return the models, those of pools with what was decided about each."""
+        self._gateways = observed.gateways
+        placed = {model.id: model for model in desired.models if model.deployment.pool_id in desired.pools}
+        self._models = {
+            model_id: known
+            for model_id in [*self._models, *(placed.keys() - self._models.keys())]
+            if (known := self._looked_at(model_id, placed.get(model_id), observed)) is not None
+        }
+        for pool, spec in desired.pools.items():
+            self._take_turns([known for known in self._models.values() if known.pool == pool], spec, placed)
+        models = tuple(
+            replace(model, scaled=self._said(self._models[model.id], desired)) if model.id in placed else model
+            for model in desired.models
+        )
+        return replace(desired, models=models)
+
+    def heard(self, load: GatewayLoad | None = None) -> None:
+        """Begin a round where somebody waits for a model that is not in."""
+        named = self._models.keys() if load is None else load.models.keys() & self._models.keys()
+        if any(not self._models[model].is_in and self._somebody_waits(self._models[model]) for model in named):
+            self._changed()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            if any(one.waits_since_s is not None or one.place is Place.LEAVING for one in self._models.values()):
+                self._changed()
+
+    def _looked_at(self, model_id: ModelId, model: DesiredModel | None, observed: Observed) -> _Model | None:
+        """Return what is known of a model after a look at its engines; None where it has left its pool for good."""
+        now, engines = self._book.clock(), observed.engines_of(model_id)
+        known = self._models.get(model_id)
+        if known is not None and model is None:  # it may have engines of its own by now
+            engines = tuple(engine for engine in engines if engine.engine.spec_hash == known.spec)
+        if known is None:
+            if model is None or model.deployment.pool_id is None:
+                return None
+            known = _Model(model.deployment.pool_id, model)
+            if any(engine.stays for engine in engines):
+                known.goes_to(Place.LOADING, now)
+        known.engines = engines
+        if model is not None:
+            known.deployed = model
+            self._read(known, observed)
+        self._move(known, wanted=model is not None, now_s=now)
+        if known.place is Place.LEAVING:
+            known.stopping = known.stopping or self._is_drained(known, observed)
+            if not known.engines:
+                known.goes_to(Place.OUT, now)
+        if known.place is Place.OUT and not known.engines:
+            if model is None:
+                return None
+            known.pool = model.deployment.pool_id or known.pool
+        return known
+
+    def _read(self, known: _Model, observed: Observed) -> None:
+        """Take over what the model's folder and spec say now."""
+        facts = observed.sources.get(known.deployed.id)
+        recipe = engine_recipe(known.deployed, facts) if isinstance(facts, SourceFacts) else None
+        if recipe is None or not isinstance(facts, SourceFacts):
+            return
+        made_of = spec_hash(recipe)
+        if made_of != known.spec:
+            known.spec, known.failure, known.failures, known.retry_at_s = made_of, None, 0, 0.0
+        placement = known.deployed.deployment.spec.placement
+        hint = None if placement is None else placement.size_hint
+        guess = facts.weight_bytes * 13 // 10 + _BESIDE_WEIGHTS_BYTES
+        known.estimate_bytes = guess if hint is None else int(quantity_value(hint))
+
+    def _move(self, known: _Model, *, wanted: bool, now_s: float) -> None:
+        """Follow what has become of a model's engine."""
+        engine = next((one for one in known.engines if one.stays), None)
+        if engine is not None and engine.engine.memory_bytes is not None:
+            known.measured = engine.engine.spec_hash, engine.engine.memory_bytes
+        ready = engine is not None and engine.ready
+        if engine is not None and ready:
+            known.proven = engine.engine.spec_hash
+        if known.place is Place.LOADING and ready:
+            if known.wished_at_s is not None:
+                known.starts.note(now_s - known.wished_at_s)
+            known.wished_at_s = None
+            known.failure, known.failures = None, 0
+            known.goes_to(Place.READY, now_s)
+        elif known.place is Place.READY and not ready:
+            known.goes_to(Place.LOADING, now_s)
+        if known.is_in and engine is not None:
+            edited = known.spec is not None and engine.engine.spec_hash != known.spec
+            if (failure := _failure(engine, now_s - known.came_at_s)) is not None and not edited:
+                known.failure = failure
+                known.fails(now_s)
+                known.goes_to(Place.LEAVING, now_s)
+            elif edited or not wanted:
+                known.goes_to(Place.LEAVING, now_s)
+        elif known.is_in and now_s - known.came_at_s >= _PATIENCE_S:  # nobody starts it, for want of a name perhaps
+            known.fails(now_s)
+            known.goes_to(Place.OUT, now_s)
+
+    def _is_drained(self, known: _Model, observed: Observed) -> bool:
+        """Return whether every gateway has applied that the engine left the route, and has nothing of it left."""
+        model = known.deployed.id
+        serving = {engine.engine.grpc for engine in known.engines if engine.ready and engine.stays}
+        if not serving:
+            return True
+        if serving & {engine.grpc for engine in observed.held_engines.get(model, ())}:
+            known.left_at = None
+            return False
+        if known.left_at is None or known.left_at > observed.revision:  # a Redis that was emptied counts anew
+            known.left_at = observed.revision
+        complete = self._book.of(model, self._gateways).complete and self._book.applied() >= known.left_at
+        return complete and not any(self._book.taken(model).values())
+
+    def _take_turns(self, members: list[_Model], spec: EnginePoolSpec, placed: Iterable[ModelId]) -> None:
+        room = _room(spec)
+        now = self._book.clock()
+        pinned = [one for one in members if one.pinned and one.deployed.id in placed]
+        for one in members:
+            self._note_demand(one, now)
+        fitting = [
+            one
+            for one in members
+            if one.place is not Place.OUT
+            or fits_at_all(one.size_bytes, room, [other.size_bytes for other in pinned if other is not one])
+        ]
+        changes = decide([_member(one, now) for one in fitting], room)
+        for model in changes.enter:
+            known = self._models[model]
+            known.asked_for = self._somebody_waits(known)
+            waited_since_s = known.waits_since_s if known.asked_for else None
+            known.goes_to(Place.LOADING, now)
+            known.wished_at_s, known.waits_since_s = now if waited_since_s is None else waited_since_s, None
+        for model in changes.leave:
+            self._models[model].goes_to(Place.LEAVING, now)
+
+    def _note_demand(self, known: _Model, now_s: float) -> None:
+        load = self._book.of(known.deployed.id, self._gateways)
+        if known.is_in:
+            known.waits_since_s = None
+            since_s = known.came_at_s if load.idle_s is None else now_s - load.idle_s
+            if load.sequences or not load.complete or self._is_woken(known):
+                since_s = now_s
+            known.used_at_s = max(known.used_at_s, since_s)
+            known.asked_for = known.asked_for or bool(load.sequences) or (load.complete and since_s > known.came_at_s)
+        elif self._somebody_waits(known):
+            first_s = now_s - load.oldest_wait_s
+            known.waits_since_s = first_s if known.waits_since_s is None else min(first_s, known.waits_since_s)
+        elif known.place is Place.OUT and (known.pinned or known.proven != known.spec) and now_s >= known.retry_at_s:
+            known.waits_since_s = now_s if known.waits_since_s is None else known.waits_since_s
+        else:
+            known.waits_since_s = None
+
+    def _somebody_waits(self, known: _Model) -> bool:
+        load = self._book.of(known.deployed.id, self._gateways)
+        wished = load.sequences > 0 or self._is_woken(known)
+        return wished and known.failure is None
+
+    def _is_woken(self, known: _Model) -> bool:
+        return self._book.awake_until.get(known.deployed.id, 0.0) > self._unix_time()
+
+    def _said(self, known: _Model, desired: Desired) -> Scaled:
+        now = self._book.clock()
+        leaving = known.place is Place.LEAVING
+        patience_s = known.deployed.deployment.spec.progress_deadline
+        on_time = known.place is not Place.LOADING or now - known.came_at_s < patience_s
+        obstacle = self._obstacle(known, desired)
+        broken = obstacle is not None and obstacle.reason not in ON_THE_WAY
+        return Scaled(
+            engines=int(known.is_in or (leaving and not known.stopping)),
+            resting=leaving,
+            cause=_cause(known),
+            changed_at=known.changed_at,
+            start_s=known.starts.measured_s,
+            wakes=known.proven is not None and not broken and on_time,
+            failure=obstacle.message if obstacle is not None and broken else None,
+            taken=self._book.taken(known.deployed.id),
+            memory_bytes=None if known.measured is None else known.measured[1],
+            obstacle=obstacle,
+            order=next(self._orders),
+        )
+
+    def _obstacle(self, known: _Model, desired: Desired) -> Fault | None:
+        """Return why a model is not in that is to be."""
+        if known.failure is not None:
+            return known.failure
+        spec, pool = desired.pools.get(known.pool), known.pool.partition("/")[2]
+        if spec is None or known.place is not Place.OUT:
+            return None
+        room = _room(spec)
+        others = [one for one in self._models.values() if one.pool == known.pool and one is not known]
+        pinned = [one for one in others if one.pinned]
+        if not fits_at_all(known.size_bytes, room, [one.size_bytes for one in pinned]):
+            size, there = known.size_bytes // _MIB, room.memory_bytes // _MIB
+            taken = sum(one.size_bytes for one in pinned) // _MIB
+            most = "" if room.max_models is None else f" and at most {room.max_models} models"
+            message = (
+                f"It takes {size} MiB. The EnginePool {pool} has {there} MiB{most}, of which {len(pinned)} pinned ones "
+                f"take {taken} MiB. Give it more room, pin fewer models, or correct spec.placement.sizeHint."
+            )
+            return Fault(Reason.TOO_LARGE, message)
+        if known.waits_since_s is not None:
+            return Fault(Reason.ENGINE_STARTING, f"It waits for room in the EnginePool {pool}.")
+        return None
+
+
+def _room(spec: EnginePoolSpec) -> Room:
+    return Room(int(quantity_value(spec.memory)), spec.max_wait, spec.min_resident, spec.max_models)
+
+
+def _member(known: _Model, now_s: float) -> Member:
+    loadable = known.spec is not None and not known.engines and now_s >= known.retry_at_s
+    waits = known.place is Place.OUT and loadable and known.waits_since_s is not None
+    return Member(
+        model=known.deployed.id,
+        size_bytes=known.size_bytes,
+        place=known.place,
+        pinned=known.pinned,
+        waits_s=now_s - known.waits_since_s if waits and known.waits_since_s is not None else None,
+        may_force=known.failures == 0,
+        ready_for_s=now_s - known.ready_at_s if known.place is Place.READY else 0.0,
+        idle_s=now_s - known.used_at_s,
+        asked_for=known.asked_for,
+    )
+
+
+def _cause(known: _Model) -> str:
+    match known.place:
+        case Place.LOADING | Place.READY:
+            return "Pinned" if known.pinned else "Resident"
+        case Place.LEAVING:
+            return "Leaving"
+        case Place.OUT:
+            return "Out" if known.waits_since_s is None else "Waiting"
+
+
+def _failure(engine: ObservedEngine, since_s: float) -> Fault | None:
+    """Return why an engine does not answer, where that is not only a matter of time."""
+    again = "It is tried again after a while, and at once when its folder or its spec has changed."
+    if engine.engine.fault is not None:
+        fault = engine.engine.fault
+    elif engine.probe.verdict is ProbeVerdict.FAILING and since_s >= _PATIENCE_S:
+        fault = Fault(engine.probe.reason, engine.probe.message)
+    else:
+        return None
+    if fault.reason in (*ON_THE_WAY, Reason.ENGINE_UNREACHABLE):
+        return None
+    return Fault(fault.reason, f"{engine.name}: {fault.message.rstrip('.')}. {again}")

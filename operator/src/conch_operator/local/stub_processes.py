@@ -1,0 +1,36 @@
+"""The processes in which a Triton server runs its Python models, as Linux shows them: which there are, how large."""
+
+import os
+from pathlib import Path
+
+_PROCESSES = Path("/proc")
+
+
+def stubs_of(server: int, model_folder: Path, processes: Path = _PROCESSES) -> tuple[int, ...]:
+    """Return the processes of a server that run a model whose files are in this folder."""
+    wanted = os.fsencode(f"{model_folder}/")
+    return tuple(
+        int(folder.name)
+        for folder in processes.iterdir()
+        if folder.name.isdecimal() and _parent(folder) == server and wanted in _read(folder / "cmdline")
+    )
+
+
+def memory_of(process: int, processes: Path = _PROCESSES) -> int | None:
+    """Return how many bytes a process takes, of what it shares with others its share; None when it has ended."""
+    for line in _read(processes / str(process) / "smaps_rollup").splitlines():
+        if line.startswith(b"Pss:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _parent(folder: Path) -> int | None:
+    after_name = _read(folder / "stat").rpartition(b")")[2].split()
+    return int(after_name[1]) if len(after_name) > 1 else None
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:  # it has ended, or belongs to somebody else
+        return b""

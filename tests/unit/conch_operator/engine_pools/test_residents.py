@@ -1,0 +1,300 @@
+"""Rounds of models that share a pool: they take turns, lose nothing meanwhile, and are alone in their trouble."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch_contracts.conditions import ConditionType, Reason
+from conch_contracts.names import ModelId, PoolId
+from conch_contracts.records import GatewayLoad, Route
+from conch_contracts.spec.engine_pool import EnginePoolSpec
+from conch_operator.engine_pools.residents import Residents
+from conch_operator.reconcile.status import ModelStatus
+from conch_operator.scaling.demand import DemandBook
+from conch_operator.state import ClusterEngine, DesiredModel, EnginePhase, Fault
+from testkit.builders.model_deployments import model_deployment
+from testkit.clock import FakeClock
+from testkit.rounds import World, world_of
+
+POOL = PoolId("local/small")
+
+
+def pool_of(memory: str = "100Mi", **fields: Any) -> EnginePoolSpec:
+    return EnginePoolSpec.model_validate({"memory": memory, **fields})
+
+
+@dataclass
+class Scene:
+    """A world whose one gateway says what it is told to say, and whose stopped engines are gone after a round."""
+
+    world: World
+    clock: FakeClock
+    book: DemandBook
+    residents: Residents
+    models: dict[str, DesiredModel] = field(default_factory=dict)
+    demand: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sequence: int = 0
+
+    def add(self, name: str, **placement: Any) -> None:
+        spec = {"kind": "Embedding", "placement": {"pool": "small", **placement}}
+        self.models[name] = DesiredModel(model_deployment(name, **spec), self.world.folder, 1)
+
+    def says(self) -> None:
+        self.sequence += 1
+        models = {f"local/{name}": demand for name, demand in self.demand.items()}
+        said = {"id": "g", "sequence": self.sequence, "revision": self.world.registry.applied, "models": models}
+        load = GatewayLoad.model_validate(said)
+        self.book.hear(load)
+        self.book.away = False
+        self.residents.heard(load)
+
+    async def lives(self, seconds: int, **demand: dict[str, Any]) -> dict[str, ModelStatus]:
+        """Let time pass in which the gateway says the same all the time, applies every route, and rounds go on."""
+        self.demand = demand
+        for _ in range(seconds):
+            self.clock.advance(1)
+            self.says()
+            self.world.registry.applied = self.world.registry.revision
+            await self.world.rounds(*self.models.values(), count=1)
+            running = self.world.cluster.running
+            self.world.cluster.running = {
+                name: engine for name, engine in running.items() if engine.phase is not EnginePhase.STOPPING
+            }
+        return {name: self.world.statuses[ModelId(f"local/{name}")] for name in self.models}
+
+    def engine(self, name: str) -> ClusterEngine | None:
+        return next((one for one in self.world.cluster.running.values() if one.model == f"local/{name}"), None)
+
+    def change(self, name: str, **fields: Any) -> None:
+        engine = self.engine(name)
+        assert engine is not None
+        self.world.cluster.running[engine.name] = replace(engine, **fields)
+
+    def route(self, name: str) -> Route:
+        return self.world.registry.routes[ModelId(f"local/{name}")][0]
+
+    @property
+    def there(self) -> set[str]:
+        return {engine.model.partition("/")[2] for engine in self.world.cluster.running.values()}
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    clock = FakeClock()
+    book = DemandBook(clock)
+    residents = Residents(book, lambda: None, unix_time=lambda: 1.0)
+    async with world_of(tmp_path, residents) as world:
+        world.pools = {POOL: pool_of()}
+        yield Scene(world, clock, book, residents)
+
+
+async def two_in_the_room_of_one(scene: Scene) -> None:
+    scene.add("a", sizeHint="60Mi")
+    scene.add("b", sizeHint="60Mi")
+    statuses = await scene.lives(25)
+    assert all(status.ready for status in statuses.values())
+
+
+def ready(status: ModelStatus) -> tuple[str, Reason]:
+    found = status.condition(ConditionType.READY)
+    assert found is not None
+    return str(found.status), found.reason
+
+
+def message(status: ModelStatus) -> str:
+    found = status.condition(ConditionType.READY)
+    assert found is not None
+    return found.message
+
+
+async def test_each_model_is_loaded_once_and_then_a_request_to_any_of_them_waits_for_it(scene: Scene) -> None:
+    await two_in_the_room_of_one(scene)
+    assert scene.there == {"b"}  # for its sake the first one went, since nobody had asked for that
+    statuses = await scene.lives(1)
+    assert ready(statuses["a"]) == ("True", Reason.SCALED_TO_ZERO)
+    assert ready(statuses["b"]) == ("True", Reason.READY)
+    assert (scene.route("a").wakes, scene.route("a").engines_wanted, scene.route("a").start_failed) == (
+        True,
+        True,
+        None,
+    )
+    assert {statuses["a"].scaling.reason, statuses["b"].scaling.reason} == {"Out", "Resident"}  # type: ignore[union-attr]
+
+
+async def test_a_model_that_is_waited_for_comes_in_when_all_of_the_other_has_ended(scene: Scene) -> None:
+    await two_in_the_room_of_one(scene)
+    await scene.lives(6, b={"in_flight": 1, "taken": {scene.engine("b").grpc: 1}})  # type: ignore[union-attr]
+    address = scene.engine("b").grpc  # type: ignore[union-attr]
+    await scene.lives(9, a={"held": 2}, b={"in_flight": 1, "taken": {address: 1}})
+    assert scene.there == {"b"}
+    assert scene.world.registry.addresses("local/b") == []  # nothing new reaches it
+    assert scene.route("b").wakes  # but waits
+    await scene.lives(4, a={"held": 2})
+    assert scene.there == {"a"}
+    assert len(scene.world.registry.addresses("local/a")) == 1
+
+
+async def test_nothing_goes_while_a_gateway_has_not_said_what_it_has(scene: Scene) -> None:
+    await two_in_the_room_of_one(scene)
+    await scene.lives(8, b={"idle_s": 0.5})
+    scene.demand = {"a": {"held": 1}}
+    scene.says()
+    for _ in range(25):
+        scene.clock.advance(0.1)
+        await scene.world.rounds(*scene.models.values(), count=1)  # the gateway has not applied what it is told
+    assert scene.world.registry.addresses("local/b") == []
+    scene.world.registry.applied = scene.world.registry.revision
+    await scene.world.rounds(*scene.models.values(), count=3)  # it has, but not said since that nothing is left
+    assert scene.world.cluster.stopped[-1].startswith("a-")
+    scene.says()
+    await scene.world.rounds(*scene.models.values(), count=3)
+    assert scene.world.cluster.stopped[-1].startswith("b-")
+
+
+async def test_a_model_that_cannot_be_loaded_leaves_the_others_their_room_and_is_tried_again(scene: Scene) -> None:
+    fault = Fault(Reason.ENGINE_LOAD_FAILED, "Triton could not load a: no such file")
+    scene.world.cluster.broken[ModelId("local/a")] = fault
+    scene.add("a", sizeHint="60Mi")
+    statuses = await scene.lives(5)
+    assert scene.there == set()
+    assert ready(statuses["a"]) == ("False", Reason.ENGINE_LOAD_FAILED)
+    assert "no such file" in message(statuses["a"])
+    assert "tried again" in message(statuses["a"])
+    scene.add("b", sizeHint="60Mi")
+    statuses = await scene.lives(10, a={"held": 1}, b={"held": 1})
+    assert (scene.there, statuses["b"].ready) == ({"b"}, True)
+    assert scene.route("a").start_failed == "its status says why."
+    scene.world.cluster.broken.clear()
+    assert ready((await scene.lives(40))["a"]) == ("True", Reason.READY)
+    assert scene.route("a").start_failed is None
+
+
+async def test_a_model_that_is_not_started_for_want_of_a_name_keeps_nobody_out(scene: Scene) -> None:
+    scene.add("a", sizeHint="60Mi")
+    await scene.lives(3)
+    spec = {"kind": "Embedding", "placement": {"pool": "small", "sizeHint": "60Mi"}, "servedNames": ["a"]}
+    scene.models["b"] = DesiredModel(model_deployment("b", **spec), scene.world.folder, 2)
+    statuses = await scene.lives(20)
+    assert ready(statuses["b"]) == ("False", Reason.NAME_CONFLICT)
+    assert scene.there == set()  # for its sake the other one went
+    await scene.lives(5, a={"held": 1})
+    assert scene.there == {"a"}
+
+
+async def test_a_model_that_is_too_large_says_so_and_holds_up_nobody(scene: Scene) -> None:
+    scene.add("a", sizeHint="200Mi")
+    scene.add("b", sizeHint="60Mi")
+    statuses = await scene.lives(5)
+    assert ready(statuses["a"]) == ("False", Reason.TOO_LARGE)
+    assert message(statuses["a"]).startswith("It takes 200 MiB. The EnginePool small has 100 MiB, of which 0 pinned")
+    assert statuses["b"].ready
+
+
+async def test_what_is_pinned_stays_and_leaves_the_rest_to_the_others(scene: Scene) -> None:
+    scene.add("a", sizeHint="50Mi", pinned=True)
+    scene.add("b", sizeHint="40Mi")
+    scene.add("c", sizeHint="40Mi")
+    await scene.lives(25)
+    assert {"a"} < scene.there
+    await scene.lives(15, c={"held": 1})
+    assert scene.there == {"a", "c"}
+    await scene.lives(15, b={"held": 1})
+    assert scene.there == {"a", "b"}
+
+
+async def test_a_measured_size_takes_the_place_of_what_was_thought(scene: Scene) -> None:
+    scene.add("a", sizeHint="40Mi")
+    scene.add("b", sizeHint="40Mi")
+    await scene.lives(5)
+    assert scene.there == {"a", "b"}
+    scene.change("a", memory_bytes=80 * 1024**2)
+    await scene.lives(10)
+    assert len(scene.there) == 1
+
+
+async def test_an_edit_gives_up_the_place_before_the_new_spec_takes_it(scene: Scene) -> None:
+    await two_in_the_room_of_one(scene)
+    before = scene.engine("b")
+    assert before is not None
+    edited = scene.models["b"].deployment.model_copy(
+        update={"spec": scene.models["b"].deployment.spec.model_copy(update={"max_tokens": 4})}
+    )
+    scene.models["b"] = replace(scene.models["b"], deployment=edited)
+    await scene.lives(3)
+    assert scene.engine("b") == before  # no engine is made from what was edited
+    engine = edited.spec.engine.model_copy(
+        update={"cpu": edited.spec.engine.cpu.model_copy(update={"max_batch_size": 3})}
+    )  # type: ignore[union-attr]
+    spec = edited.spec.model_copy(update={"engine": engine})
+    scene.models["b"] = replace(scene.models["b"], deployment=edited.model_copy(update={"spec": spec}))
+    most = 0
+    for _ in range(12):
+        await scene.lives(1)
+        most = max(most, len(scene.world.cluster.running))
+        assert scene.route("b").wakes
+    assert most == 1
+    after = scene.engine("b")
+    assert after is not None
+    assert after.spec_hash != before.spec_hash
+    assert after.contract.triton_model != before.contract.triton_model
+
+
+async def test_a_model_that_is_removed_makes_room(scene: Scene) -> None:
+    await two_in_the_room_of_one(scene)
+    del scene.models["b"]
+    await scene.lives(8, a={"held": 1})
+    assert scene.there == {"a"}
+
+
+async def test_a_model_may_move_to_another_pool_and_to_an_engine_of_its_own(scene: Scene) -> None:
+    scene.world.pools = {POOL: pool_of(), PoolId("local/other"): pool_of()}
+    await two_in_the_room_of_one(scene)
+    scene.add("b", sizeHint="60Mi", pool="other")
+    statuses = await scene.lives(12)
+    assert statuses["b"].ready_replicas == 1
+    await scene.lives(8, a={"held": 1})
+    assert scene.there == {"a", "b"}
+    scene.models["b"] = DesiredModel(model_deployment("b", kind="Embedding"), scene.world.folder, 1)
+    statuses = await scene.lives(8)
+    assert (statuses["b"].ready_replicas, statuses["b"].scaling) == (1, None)
+    scene.add("c", sizeHint="60Mi", pool="other")
+    assert (await scene.lives(5))["c"].ready  # what it left is free
+
+
+async def test_a_model_with_engines_of_its_own_moves_into_a_pool_without_losing_a_request(scene: Scene) -> None:
+    scene.models["b"] = DesiredModel(model_deployment("b", kind="Embedding"), scene.world.folder, 1)
+    await scene.lives(4)
+    scene.add("b", sizeHint="60Mi")
+    for _ in range(8):
+        await scene.lives(1, b={"held": 1})
+        assert scene.route("b").wakes
+    engine = scene.engine("b")
+    assert engine is not None
+    assert engine.contract.triton_model != "model"
+
+
+async def test_a_dead_engine_is_started_again_in_its_place(scene: Scene) -> None:
+    scene.add("a", sizeHint="60Mi")
+    await scene.lives(3)
+    scene.change("a", phase=EnginePhase.EXITED, detail="was in a server that was killed by SIGKILL.")
+    statuses = await scene.lives(2)
+    assert ready(statuses["a"]) == ("False", Reason.ENGINE_EXITED) or scene.route("a").wakes
+    scene.change("a", phase=EnginePhase.RUNNING)
+    assert (await scene.lives(2))["a"].ready
+    assert scene.world.cluster.stopped == []
+
+
+async def test_who_is_told_to_begin_a_round(scene: Scene) -> None:
+    due: list[None] = []
+    scene.residents._changed = lambda: due.append(None)
+    await two_in_the_room_of_one(scene)
+    due.clear()
+    scene.demand = {"b": {"in_flight": 1}}
+    scene.says()
+    assert due == []
+    scene.demand = {"a": {"held": 1}}
+    scene.says()
+    assert due != []
