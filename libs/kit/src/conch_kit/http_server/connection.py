@@ -290,13 +290,9 @@ class HttpConnection(asyncio.Protocol):
         self._server.start(request)
 
     def on_body(self, body: bytes) -> None:
-        """Pass a piece of the body on, or over if its request is answered already."""
+        """Pass a piece of the body on, unless its request is answered already."""
         self._body_came, self._head.read_bytes = True, 0
-        if self._parsing is None:
-            return
-        if self._parsing.complete:
-            self._reading.discard(len(body))
-        elif not self._parsing.feed(body):
+        if self._parsing is not None and not self._parsing.complete and not self._parsing.feed(body):
             self._pause_reading()
 
     def on_message_complete(self) -> None:
@@ -325,6 +321,8 @@ class HttpConnection(asyncio.Protocol):
 
     def _parse_piece(self, piece: bytes) -> None:
         """Feed the parser, and count what it takes for a head or trailers without end."""
+        if self._parsing is not None and self._parsing.complete:
+            self._reading.discard(len(piece))
         head, self._body_came = self._head, False
         try:
             self._parser.feed_data(piece)
