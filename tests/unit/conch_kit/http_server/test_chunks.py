@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from conch_kit.http_server.limits import LINGER_BYTES
 from conch_kit.http_server.refusal import RefusalAnswer
 from testkit.waiting import eventually
 
@@ -72,6 +73,17 @@ async def test_a_body_may_come_in_any_number_of_chunks_whose_sizes_come_alone(ca
     caller.sends(b"0\r\nx: y\r\n\r\n")
     await caller.answered()
     assert caller.bodies == [b"abc" * 500]
+
+
+async def test_behind_an_early_answer_extensions_count_too(caller):
+    caller.sends(b"POST /early" + CHUNKED + b"3\r\nabc\r\n")
+    await caller.answered()
+    chunks = (b"1;" + b"e" * 1500 + b"\r\nx\r\n") * 1000
+    for _ in range(LINGER_BYTES // len(chunks)):
+        caller.sends(chunks)
+    assert not caller.transport.ended
+    caller.sends(chunks)
+    assert caller.transport.ended == "closed"
 
 
 @pytest.mark.parametrize("rest", [b"0\r\n" + b"x: y\r\n" * 400, b"nonsense\r\n"])

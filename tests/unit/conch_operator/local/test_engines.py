@@ -1,5 +1,6 @@
 """Engines of `conch up`: what their processes are given."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,8 +21,9 @@ class Noting:
 
 async def test_an_engine_is_tried_again_and_killed_in_time_and_leaves_no_shared_memory() -> None:
     supervisor: Any = Noting()
-    component: Any = SimpleNamespace(name="one")
+    component: Any = SimpleNamespace(name="one", recipe=SimpleNamespace(pool=None))
+    state: Any = SimpleNamespace(repository=Path)
     nothing: Any = None
-    await LocalEngines(supervisor, nothing, nothing, lambda: None).start(component)
+    await LocalEngines(supervisor, state, nothing, nothing, lambda: None).start(component)
     assert supervisor.policy == RestartPolicy(longest_pause_s=LONGEST_PAUSE_S, grace_s=GRACE_S)
     assert (supervisor.name, bool(supervisor.prefix)) == ("one", True)

@@ -6,19 +6,19 @@ half a header, or say to a proxy before us something else than to us. `Deadlines
 
 import asyncio
 import os
-from collections import deque
 from collections.abc import Callable
-from enum import Enum, auto
 from math import inf
 from typing import Protocol, cast
 
 import httptools
 
+from conch_kit.http_server.awaited import Awaited
 from conch_kit.http_server.caller_reading import CallerReading
 from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S, ConnectionLimits
 from conch_kit.http_server.refusal import RefusalForm, refusal
 from conch_kit.http_server.request import Request
 from conch_kit.http_server.request_head import RequestHead
+from conch_kit.http_server.unparsed_bytes import UnparsedBytes
 from conch_kit.http_server.unread_end import UnreadEnd
 
 
@@ -41,18 +41,6 @@ class Server(Protocol):
         """Have the application answer a request, in a task of its own."""
 
 
-class _Awaited(Enum):
-    """What a connection waits for, until its `due`."""
-
-    HEAD = auto()
-    BODY = auto()
-    REQUEST = auto()
-    """The next one, on a kept connection."""
-    END = auto()
-    """The end of what a caller still sends that was refused."""
-    NOTHING = auto()
-
-
 class HttpConnection(asyncio.Protocol):
     """A connection; in the scope of its requests it is a `CallerConnection`."""
 
@@ -66,11 +54,11 @@ class HttpConnection(asyncio.Protocol):
         "_offers_upgrade",
         "_parser",
         "_parsing",
-        "_queue",
         "_reading",
         "_refused",
         "_server",
         "_transport",
+        "_unparsed",
         "_unread",
         "_writable",
         "on_gone",
@@ -89,10 +77,10 @@ class HttpConnection(asyncio.Protocol):
         self._offers_upgrade = False
         self._transport = cast(asyncio.Transport, None)
         self._head = RequestHead()
-        self._awaited, self._awaited_due = _Awaited.NOTHING, inf
+        self._awaited, self._awaited_due = Awaited.NOTHING, inf
         self._answering: Request | None = None
         self._parsing: Request | None = None
-        self._queue: deque[Request] = deque()
+        self._unparsed = UnparsedBytes()
         self._reading = cast(CallerReading, None)
         self._refused = False
         self._writable: asyncio.Event | None = None
@@ -147,8 +135,8 @@ class HttpConnection(asyncio.Protocol):
         self._transport.write(data)
 
     def resume_reading(self) -> None:
-        """Read on, unless a request waits already."""
-        if self._reading.due < inf and not self._queue:
+        """Read on, unless something waits already."""
+        if self._reading.due < inf and not self._unparsed.waiting:
             self._reading.resume()
             self._set_when()
 
@@ -158,11 +146,11 @@ class HttpConnection(asyncio.Protocol):
         if request is None or self._transport.is_closing():
             return
         if not request.keeps_alive or self._server.closing:
-            self._end(whole=request.received)
-        elif self._queue:
-            self._start(self._queue.popleft())
-        elif self._awaited is _Awaited.NOTHING:
-            self._await_next()
+            self._end(whole=request.received and not self._unparsed.waiting)
+        else:
+            if self._awaited is Awaited.NOTHING:
+                self._await_next()
+            self._parse()
         self._unread.watch(self._server.now())
         self.resume_reading()
         self._set_when()
@@ -189,18 +177,18 @@ class HttpConnection(asyncio.Protocol):
         self._set_when()
         if now >= self._awaited_due:
             awaited = self._awaited
-            self._await(_Awaited.NOTHING)
-            if awaited is _Awaited.BODY and self._parsing is not None and not self._parsing.complete:
+            self._await(Awaited.NOTHING)
+            if awaited is Awaited.BODY and self._parsing is not None and not self._parsing.complete:
                 if self._parsing.may_come_on(now):
-                    self._await(_Awaited.BODY, self._limits.body_s)
+                    self._await(Awaited.BODY, self._limits.body_s)
                 else:
                     self._parsing.time_out(self._limits.body_s)
-            elif awaited is not _Awaited.HEAD:
+            elif awaited is not Awaited.HEAD:
                 self._transport.close()
             elif not self._transport.is_closing():
                 self._refuse(408, f"The request's head did not arrive within {self._limits.head_s:g} s.")
 
-    def _await(self, what: _Awaited, seconds: float = inf) -> None:
+    def _await(self, what: Awaited, seconds: float = inf) -> None:
         self._awaited = what
         self._awaited_due = self._server.now() + seconds if seconds < inf else inf
         self._set_when()
@@ -211,9 +199,9 @@ class HttpConnection(asyncio.Protocol):
     def _await_next(self) -> None:
         """Wait for the next request, if no answer is under way."""
         if self._answering is None:
-            self._await(_Awaited.REQUEST, self._limits.idle_s)
+            self._await(Awaited.REQUEST, self._limits.idle_s)
         else:
-            self._await(_Awaited.NOTHING)
+            self._await(Awaited.NOTHING)
 
     # --- asyncio calls these ---------------------------------------------------------------------------
 
@@ -223,12 +211,12 @@ class HttpConnection(asyncio.Protocol):
         self._reading = CallerReading(self._transport)
         self._unread = UnreadEnd(self._transport, self._limits.unread_s)
         self._server.opened(self)
-        self._await(_Awaited.HEAD, self._limits.head_s)
+        self._await(Awaited.HEAD, self._limits.head_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell whoever works for this caller."""
-        self._await(_Awaited.NOTHING)
-        self._queue.clear()
+        self._await(Awaited.NOTHING)
+        self._unparsed.clear()
         if self._answering is not None:
             self._answering.drop()
         self.resume_writing()
@@ -250,30 +238,20 @@ class HttpConnection(asyncio.Protocol):
             self._writable = None
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser unless the caller was refused, and count what it takes for a head or trailers without end."""
+        """Parse what has come, unless the caller was refused."""
         if self._refused:
             self._reading.discard(len(data))
             return
-        head, self._body_came = self._head, False
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as offer:
-            if self._offers_upgrade:
-                self._pass_over_offer(data[offer.args[0] :])
-        except httptools.HttpParserError:
-            self._refuse(400, "Invalid HTTP request received.")
-        if self._awaited is _Awaited.HEAD or self._parsing is not None:
-            if head is self._head and not self._body_came:
-                head.read_bytes += len(data)
-            self._check_size()
+        self._unparsed.add(data)
+        self._parse()
 
     # --- httptools calls these -------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         """Begin a head."""
-        if self._awaited is not _Awaited.HEAD and not self._refused:
+        if self._awaited is not Awaited.HEAD and not self._refused:
             self._head = RequestHead()
-            self._await(_Awaited.HEAD, self._limits.head_s)
+            self._await(Awaited.HEAD, self._limits.head_s)
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the request's target."""
@@ -303,24 +281,18 @@ class HttpConnection(asyncio.Protocol):
             keeps_alive=version == "1.1" and method != b"CONNECT" and self._parser.should_keep_alive(),
             expects_continue=self._head.expects_continue,
         )
+        self._unparsed.body_left = self._head.body_bytes
         # Trailers are no headers (RFC 9110, section 6.5.1): nobody sees the head that they go to.
         self._parsing, self._head = request, RequestHead("trailers", self._head.target)
         self._reading.left_to_discard = LINGER_BYTES
-        if self._answering is None:
-            self._start(request)
-        else:
-            self._await(_Awaited.NOTHING)
-            self._queue.append(request)
-            self._pause_reading()
+        self._answering = request
+        self._await(Awaited.BODY, self._limits.body_s)
+        self._server.start(request)
 
     def on_body(self, body: bytes) -> None:
-        """Pass a piece of the body on, or over if its request is answered already."""
+        """Pass a piece of the body on, unless its request is answered already."""
         self._body_came, self._head.read_bytes = True, 0
-        if self._parsing is None:
-            return
-        if self._parsing.complete:
-            self._reading.discard(len(body))
-        elif not self._parsing.feed(body):
+        if self._parsing is not None and not self._parsing.complete and not self._parsing.feed(body):
             self._pause_reading()
 
     def on_message_complete(self) -> None:
@@ -339,17 +311,36 @@ class HttpConnection(asyncio.Protocol):
         parser.set_dangerous_leniencies(lenient_data_after_close=True)
         return parser
 
-    def _pass_over_offer(self, rest: bytes) -> None:
-        """Read a request again without its offer of another protocol: behind one the parser reads no body."""
+    def _parse(self) -> None:
+        """Feed the parser, but no further than to the end of a request that is under way."""
+        while self._unparsed.waiting:
+            if self._answering is not None and self._parsing is None:
+                self._pause_reading()
+                return
+            self._parse_piece(self._unparsed.next_piece())
+
+    def _parse_piece(self, piece: bytes) -> None:
+        """Feed the parser, and count what it takes for a head or trailers without end."""
+        if self._parsing is not None and self._parsing.complete:
+            self._reading.discard(len(piece))
+        head, self._body_came = self._head, False
+        try:
+            self._parser.feed_data(piece)
+        except httptools.HttpParserUpgrade:
+            if self._offers_upgrade:
+                self._pass_over_offer()
+        except httptools.HttpParserError:
+            self._refuse(400, "Invalid HTTP request received.")
+        if self._awaited is Awaited.HEAD or (self._parsing is not None and head is self._head):
+            if head is self._head and not self._body_came:
+                head.read_bytes += len(piece)
+            self._check_size()
+
+    def _pass_over_offer(self) -> None:
+        """Read a head again without its offer of another protocol: behind one the parser reads no body."""
         old, self._parser = self._parser, self._new_parser()
         head, self._head = self._head, RequestHead()
-        self.data_received(head.without_upgrade(old.get_method(), old.get_http_version()) + rest)
-
-    def _start(self, request: Request) -> None:
-        self._answering = request
-        if request is self._parsing:
-            self._await(_Awaited.BODY, self._limits.body_s)
-        self._server.start(request)
+        self._parse_piece(head.without_upgrade(old.get_method(), old.get_http_version()))
 
     def _pause_reading(self) -> None:
         self._reading.pause(self._server.now())
@@ -363,16 +354,14 @@ class HttpConnection(asyncio.Protocol):
         return excess is None
 
     def _refuse(self, status: int, message: str) -> None:
-        """Answer without the application, and end; an answer that has begun comes first, and is the last then."""
+        """Answer without the application, and end; where the body of a request is refused, this is its answer."""
         if self._refused:
             return
         self._refused = True
-        self._await(_Awaited.NOTHING)
+        self._unparsed.clear()
+        self._await(Awaited.NOTHING)
         current, parsing, self._parsing = self._answering, self._parsing, None
         if current is not None:
-            if current is not parsing:
-                current.keeps_alive = False
-                return
             current.drop()
             self._answering = None
             if current.begun:
@@ -392,8 +381,8 @@ class HttpConnection(asyncio.Protocol):
             self._transport.close()
             return
         self._refused = True
-        self._queue.clear()
+        self._unparsed.clear()
         self.resume_reading()
         if self._transport.can_write_eof():
             self._transport.write_eof()
-        self._await(_Awaited.END, LINGER_S)
+        self._await(Awaited.END, LINGER_S)

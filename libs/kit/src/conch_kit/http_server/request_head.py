@@ -9,19 +9,32 @@ from conch_kit.http_server.limits import MAX_HEADERS, ConnectionLimits
 Fault = tuple[int, str]
 """The status and the words of a refusal."""
 
+_NOTED = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
 class RequestHead:
     """Target and headers, as far as they have come; or trailers, which nobody sees and which have the same bounds."""
 
-    __slots__ = ("_coded", "_hosts", "_name", "_size", "expects_continue", "headers", "read_bytes", "target")
+    __slots__ = (
+        "_coded",
+        "_hosts",
+        "_name",
+        "_size",
+        "body_bytes",
+        "expects_continue",
+        "headers",
+        "read_bytes",
+        "target",
+    )
 
     def __init__(self, name: str = "a request head", target: bytes = b"") -> None:
         self.headers: list[tuple[bytes, bytes]] = []
         self.read_bytes = 0
         """What came that may be a part of it, the parser having brought nothing else since."""
         self._name = name
+        self.body_bytes = 0
+        """How long the body is that comes behind it, if it says so."""
         self.expects_continue = False
         """Whether the caller waits for a word before it sends the body."""
         self.target = target
@@ -39,15 +52,21 @@ class RequestHead:
     def add_header(self, name: bytes, value: bytes) -> None:
         """Take a header."""
         name, value = name.lower(), value.rstrip(b" \t")  # the parser leaves spaces at the end
-        if name == b"host":
-            self._hosts += 1
-        elif name == b"transfer-encoding":
-            self._coded = self._coded or value.lower() != b"chunked"
-        elif name == b"expect":
-            self.expects_continue = value.lower() == b"100-continue"
+        if name in _NOTED:
+            self._note(name, value)
         if len(self.headers) <= MAX_HEADERS:
             self.headers.append((name, value))
         self._size += len(name) + len(value) + 4
+
+    def _note(self, name: bytes, value: bytes) -> None:
+        if name == b"host":
+            self._hosts += 1
+        elif name == b"content-length":
+            self.body_bytes = int(value)
+        elif name == b"transfer-encoding":
+            self._coded = self._coded or value.lower() != b"chunked"
+        else:
+            self.expects_continue = value.lower() == b"100-continue"
 
     def excess(self, limits: ConnectionLimits) -> Fault | None:
         """Return why there is too much of it."""
