@@ -152,6 +152,39 @@ async def test_what_one_connection_brings_leaves_others_their_turn(client: Playe
     assert (len(flooded.body), flooded.ends) == (20 * FRAMES_A_TURN, [None])
 
 
+async def test_a_turns_work_is_bounded_in_however_many_pieces_it_comes(client: PlayedClient) -> None:
+    heard = await client.request()
+    pieces = [GREETING + STREAM_1_HEAD, *[frames.frame(FrameKind.DATA, 0, 1, b"x") * 16] * 64]
+    for turns in range(1, 6):
+        while pieces and client.transport.reads.is_set():  # as a loop that reads a socket on and on
+            client.connection.data_received(pieces.pop(0))
+        assert len(heard.body) <= turns * FRAMES_A_TURN
+        await asyncio.sleep(0)
+    assert len(heard.body) == 64 * 16
+
+
+async def test_the_fields_of_header_blocks_are_work_of_a_turn(client: PlayedClient) -> None:
+    fields = 100
+    head = NO_TABLE + write_block([(f"x-{number}", "") for number in range(fields)])
+    calls = [await client.request() for _ in range(20)]
+    heads = [frames.frame(FrameKind.HEADERS, frames.END_HEADERS, heard.stream or 0, head) for heard in calls]
+    client.connection.data_received(GREETING + b"".join(heads))
+    for turn in range(1, 10):
+        assert sum(len(heard.heads) for heard in calls) <= 1 + turn * FRAMES_A_TURN // fields
+        await asyncio.sleep(0)
+    await client.hears(b"")
+    assert all(len(heard.heads[0]) == fields for heard in calls)
+
+
+async def test_informational_heads_count_for_their_fields(client: PlayedClient) -> None:
+    heard = await client.request()
+    fields = [(":status", "103"), *((f"x-{number}", "") for number in range(100))]
+    informational = frames.frame(FrameKind.HEADERS, frames.END_HEADERS, 1, write_block(fields))
+    answered = await client.hears(GREETING + STREAM_1_HEAD + informational * (IDLE_FRAMES // 100 + 1))
+    _is_told_to_calm_down(client, answered)
+    assert len(heard.heads) < 1 + IDLE_FRAMES // 100
+
+
 async def test_a_connection_that_is_closed_between_two_turns_hears_nothing_more(client: PlayedClient) -> None:
     heard = await client.request()
     client.connection.data_received(GREETING + STREAM_1_HEAD + frames.frame(FrameKind.DATA, 0, 1, b"x") * 1000)

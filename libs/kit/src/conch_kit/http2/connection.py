@@ -77,6 +77,7 @@ class Http2Connection(asyncio.Protocol):
         self._max_streams = frames.LARGEST_STREAM
         self._waiting: deque[tuple[Receiver, bytes, bytes]] = deque()
         self._rest = b""
+        self._left = FRAMES_A_TURN
         self._behind = False
         self._greeted = False
         self._block_of: tuple[int, int] | None = None
@@ -144,7 +145,7 @@ class Http2Connection(asyncio.Protocol):
         buffer = self._rest + data if self._rest else data
         at, size, unpack = 0, len(buffer), frames.HEAD.unpack_from
         try:
-            for _ in range(FRAMES_A_TURN):
+            while self._left > 0:
                 if size - at < frames.HEAD_BYTES or self._transport is None:
                     break
                 high, low, kind, flags, stream = unpack(buffer, at)
@@ -154,6 +155,7 @@ class Http2Connection(asyncio.Protocol):
                 end = at + frames.HEAD_BYTES + length
                 if end > size:
                     break
+                self._left -= 1
                 self._frame(kind, flags, stream & frames.LARGEST_STREAM, buffer[at + frames.HEAD_BYTES : end])
                 at = end
             else:
@@ -164,7 +166,7 @@ class Http2Connection(asyncio.Protocol):
             self._rest = buffer[at:]
 
     def _fall_behind(self) -> None:
-        """Handle the rest in the next turn, and read nothing more before that is done."""
+        """Handle the rest in the next turn, and read nothing more before: uvloop reads on and on in one turn."""
         if self._transport is not None and not self._behind:
             self._behind = True
             self._transport.pause_reading()
@@ -172,6 +174,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _catch_up(self) -> None:
         self._behind = False
+        self._left += FRAMES_A_TURN
         self.data_received(b"")
         if self._transport is not None and not self._behind:
             self._transport.resume_reading()
@@ -263,11 +266,12 @@ class Http2Connection(asyncio.Protocol):
             self._whole_block(stream, block, last=bool(first_flags & frames.END_STREAM))
 
     def _whole_block(self, stream: int, block: bytes, *, last: bool) -> None:
-        headers = self._blocks.read(block)
+        headers, fields = self._blocks.read(block)
+        self._left -= fields
         held = self._streams.get(stream)
         if held is not None:
             if held.begun and not last:  # informational heads, on and on
-                self._idle_frames.add()
+                self._idle_frames.add(1 + fields)
             held.begun = True
             held.receiver.headers(headers)
             if last:

@@ -11,6 +11,8 @@ from conch_kit.http2.errors import ProtocolViolation
 from conch_kit.http2.frames import ErrorCode
 
 MAX_BLOCK_BYTES = 64 * 1024
+_FIELD_BYTES = 32
+"""What a field counts for beside its name and value (RFC 7541, section 4.1)."""
 _REMEMBERED = 256
 _REMEMBERED_BYTES = 1024
 
@@ -23,22 +25,28 @@ class BlockReader:
     def __init__(self) -> None:
         self._decoder = Decoder(max_header_list_size=MAX_BLOCK_BYTES)
         self._decoder.max_allowed_table_size = 0
-        self._known: dict[bytes, Headers] = {}
+        self._known: dict[bytes, tuple[Headers, int]] = {}
 
-    def read(self, block: bytes) -> Headers:
-        """Return what a block says, the last value of a name that comes twice; raise ProtocolViolation when broken."""
+    def read(self, block: bytes) -> tuple[Headers, int]:
+        """Return what a block says, and as how many short fields it is read; raise ProtocolViolation when it is broken.
+
+        Of a name that comes twice the last value is said.
+        """
         known = self._known.get(block)
         if known is not None:
             return known
         try:
-            headers = {_text(name): _text(value) for name, value in self._decoder.decode(block, raw=True)}
+            fields = list(self._decoder.decode(block, raw=True))
         except HPACKError as error:
             raise ProtocolViolation(f"A header block is broken: {error}.", ErrorCode.COMPRESSION_ERROR) from error
+        said = {_text(name): _text(value) for name, value in fields}
+        size = sum(_FIELD_BYTES + len(name) + len(value) for name, value in fields)
+        read = said, size // _FIELD_BYTES
         if len(block) <= _REMEMBERED_BYTES:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            self._known[block] = headers
-        return headers
+            self._known[block] = read
+        return read
 
 
 def write_block(headers: Iterable[tuple[str, str]]) -> bytes:

@@ -10,7 +10,10 @@ from conch_kit.http2.errors import ProtocolViolation
 from conch_kit.http2.frames import ErrorCode
 
 FRAMES_A_TURN = 256
-"""Frames of one connection that are handled before others have their turn: about a millisecond of messages."""
+"""Frames of one connection that are handled before others have their turn: about a millisecond of messages.
+
+A field of a header block counts as one more; the largest block holds the loop for 5 ms.
+"""
 MAX_CONTINUATIONS = 8
 """Frames that a header block may go on for: NGHTTP2_DEFAULT_MAX_CONTINUATIONS. The longest block taken needs four."""
 MAX_SETTINGS = 32
@@ -35,11 +38,11 @@ class IdleFrames:
         self._since = clock()
         self._left = float(IDLE_FRAMES)
 
-    def add(self) -> None:
-        """Count one; raise ProtocolViolation when there were too many."""
+    def add(self, count: int = 1) -> None:
+        """Count one, or what it takes as so many; raise ProtocolViolation when there were too many."""
         now = self._clock()
         self._left = min(IDLE_FRAMES, self._left + (now - self._since) * IDLE_FRAMES_A_SECOND)
         self._since = now
-        if self._left < 1:
+        if self._left < count:
             raise ProtocolViolation("It sends too many frames without content.", ErrorCode.ENHANCE_YOUR_CALM)
-        self._left -= 1
+        self._left -= count
