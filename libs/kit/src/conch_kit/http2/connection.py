@@ -15,8 +15,8 @@ from typing import Protocol, cast
 from conch_kit.http2 import frames
 from conch_kit.http2.errors import ProtocolViolation, StreamFailed
 from conch_kit.http2.frames import ErrorCode, FrameKind, Setting
-from conch_kit.http2.header_blocks import MAX_BLOCK_BYTES, BlockReader, Headers
-from conch_kit.http2.limits import FRAMES_A_TURN, MAX_CONTINUATIONS, MAX_SETTINGS, IdleFrames
+from conch_kit.http2.header_blocks import BlockReader, Headers, OpenBlock
+from conch_kit.http2.limits import FRAMES_A_TURN, MAX_SETTINGS, IdleFrames
 from conch_kit.http2.outbox import Outbox
 
 STREAM_WINDOW_BYTES = 1024 * 1024
@@ -80,9 +80,7 @@ class Http2Connection(asyncio.Protocol):
         self._left = FRAMES_A_TURN
         self._behind = False
         self._greeted = False
-        self._block_of: tuple[int, int] | None = None
-        self._block = bytearray()
-        self._continuations = 0
+        self._block: OpenBlock | None = None
         self._not_given_back = 0
         self.usable = True
 
@@ -155,9 +153,12 @@ class Http2Connection(asyncio.Protocol):
                 end = at + frames.HEAD_BYTES + length
                 if end > size:
                     break
+                payload, at = buffer[at + frames.HEAD_BYTES : end], end
                 self._left -= 1
-                self._frame(kind, flags, stream & frames.LARGEST_STREAM, buffer[at + frames.HEAD_BYTES : end])
-                at = end
+                if kind == FrameKind.DATA and self._greeted and self._block is None:
+                    self._data(flags, stream & frames.LARGEST_STREAM, payload)
+                else:
+                    self._frame(kind, flags, stream & frames.LARGEST_STREAM, payload)
             else:
                 self._fall_behind()
         except ProtocolViolation as error:
@@ -180,12 +181,9 @@ class Http2Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
-        if kind == FrameKind.DATA and self._greeted and self._block_of is None:
-            self._data(flags, stream, payload)
-            return
         if not self._greeted and (kind != FrameKind.SETTINGS or flags & frames.ACK):
             raise ProtocolViolation("It does not speak HTTP/2.")
-        if self._block_of is not None and (kind != FrameKind.CONTINUATION or stream != self._block_of[0]):
+        if self._block is not None and (kind != FrameKind.CONTINUATION or stream != self._block.stream):
             raise ProtocolViolation("A header block was interrupted.")
         match kind:
             case FrameKind.HEADERS:
@@ -242,28 +240,20 @@ class Http2Connection(asyncio.Protocol):
             payload = _unpadded(payload)
         if flags & frames.PRIORITY:
             payload = payload[5:]
-        self._block_of = stream, flags
-        self._continuations = 0
+        self._block = OpenBlock(stream, last=bool(flags & frames.END_STREAM))
         self._add_to_block(flags, payload)
 
     def _continuation(self, flags: int, payload: bytes) -> None:
-        if self._block_of is None:
+        if self._block is None:
             raise ProtocolViolation("A header block goes on that never began.")
-        self._continuations += 1
-        if self._continuations > MAX_CONTINUATIONS:
-            raise ProtocolViolation("A header block is in too many pieces.", ErrorCode.ENHANCE_YOUR_CALM)
         self._add_to_block(flags, payload)
 
     def _add_to_block(self, flags: int, payload: bytes) -> None:
-        assert self._block_of is not None
-        self._block += payload
-        if len(self._block) > MAX_BLOCK_BYTES:
-            raise ProtocolViolation("A header block is too long.", ErrorCode.ENHANCE_YOUR_CALM)
+        assert self._block is not None
+        self._block.add(payload)
         if flags & frames.END_HEADERS:
-            (stream, first_flags), block = self._block_of, bytes(self._block)
-            self._block_of = None
-            self._block.clear()
-            self._whole_block(stream, block, last=bool(first_flags & frames.END_STREAM))
+            block, self._block = self._block, None
+            self._whole_block(block.stream, block.whole, last=block.last)
 
     def _whole_block(self, stream: int, block: bytes, *, last: bool) -> None:
         headers, fields = self._blocks.read(block)

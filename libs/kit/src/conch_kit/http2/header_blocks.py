@@ -9,6 +9,7 @@ from hpack import Decoder, Encoder, HPACKError, NeverIndexedHeaderTuple
 
 from conch_kit.http2.errors import ProtocolViolation
 from conch_kit.http2.frames import ErrorCode
+from conch_kit.http2.limits import MAX_CONTINUATIONS
 
 MAX_BLOCK_BYTES = 64 * 1024
 _FIELD_BYTES = 32
@@ -17,6 +18,29 @@ _REMEMBERED = 256
 _REMEMBERED_BYTES = 1024
 
 Headers = dict[str, str]
+
+
+class OpenBlock:
+    """A header block that comes in pieces, each a frame."""
+
+    __slots__ = ("_pieces", "last", "stream", "whole")
+
+    def __init__(self, stream: int, *, last: bool) -> None:
+        self.stream = stream
+        self.last = last
+        """Whether it is the last of its stream."""
+        self.whole = b""
+        """What has come of it."""
+        self._pieces = 0
+
+    def add(self, piece: bytes) -> None:
+        """Take the next piece; raise ProtocolViolation when there are too many, or they are too long."""
+        if self._pieces > MAX_CONTINUATIONS:
+            raise ProtocolViolation("A header block is in too many pieces.", ErrorCode.ENHANCE_YOUR_CALM)
+        self._pieces += 1
+        self.whole += piece
+        if len(self.whole) > MAX_BLOCK_BYTES:
+            raise ProtocolViolation("A header block is too long.", ErrorCode.ENHANCE_YOUR_CALM)
 
 
 class BlockReader:
