@@ -36,3 +36,9 @@ def test_fields_that_count_for_more_than_a_block_may_are_refused():
 def test_a_field_of_a_dynamic_table_is_refused():
     with pytest.raises(ProtocolViolation, match="broken"):
         BlockReader().read(NO_TABLE + b"\xbe")
+
+
+def test_a_block_may_change_the_tables_size_twice_and_not_on_and_on():
+    assert BlockReader().read(NO_TABLE * 2 + METHOD_GET)[0] == {":method": "GET"}
+    with pytest.raises(ProtocolViolation, match="on and on"):
+        BlockReader().read(NO_TABLE * 3)

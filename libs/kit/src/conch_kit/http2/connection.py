@@ -16,7 +16,7 @@ from conch_kit.http2 import frames
 from conch_kit.http2.errors import ProtocolViolation, StreamFailed
 from conch_kit.http2.frames import ErrorCode, FrameKind, Setting
 from conch_kit.http2.header_blocks import BlockReader, Headers, OpenBlock
-from conch_kit.http2.limits import FRAMES_A_TURN, MAX_SETTINGS, IdleFrames
+from conch_kit.http2.limits import FRAMES_A_TURN, LATE_FRAMES, MAX_SETTINGS, IdleFrames
 from conch_kit.http2.outbox import Outbox
 
 STREAM_WINDOW_BYTES = 1024 * 1024
@@ -102,6 +102,7 @@ class Http2Connection(asyncio.Protocol):
         """End a stream at once; its receiver hears nothing more."""
         if self._streams.pop(stream, None) is not None:
             self._outbox.forget(stream)
+            self._idle_frames.allow(LATE_FRAMES)
             self._outbox.write(frames.rst_stream(stream, ErrorCode.CANCEL))
             self._next_request()
 
@@ -246,6 +247,8 @@ class Http2Connection(asyncio.Protocol):
     def _continuation(self, flags: int, payload: bytes) -> None:
         if self._block is None:
             raise ProtocolViolation("A header block goes on that never began.")
+        if self._block.stream not in self._streams:
+            self._idle_frames.add()
         self._add_to_block(flags, payload)
 
     def _add_to_block(self, flags: int, payload: bytes) -> None:
@@ -259,9 +262,9 @@ class Http2Connection(asyncio.Protocol):
         headers, fields = self._blocks.read(block)
         self._left -= fields
         held = self._streams.get(stream)
+        if held is None or (held.begun and not last):  # nobody hears it, or it is only informational
+            self._idle_frames.add(1 + fields)
         if held is not None:
-            if held.begun and not last:  # informational heads, on and on
-                self._idle_frames.add(1 + fields)
             held.begun = True
             held.receiver.headers(headers)
             if last:

@@ -14,6 +14,8 @@ from conch_kit.http2.limits import MAX_CONTINUATIONS
 MAX_BLOCK_BYTES = 64 * 1024
 _FIELD_BYTES = 32
 """What a field counts for beside its name and value (RFC 7541, section 4.1)."""
+_TABLE_TO_NOTHING = b"\x20"
+"""The one change of the dynamic table's size that is allowed (RFC 7541, section 6.3)."""
 _REMEMBERED = 256
 _REMEMBERED_BYTES = 1024
 
@@ -59,6 +61,8 @@ class BlockReader:
         known = self._known.get(block)
         if known is not None:
             return known
+        if block.startswith(_TABLE_TO_NOTHING * 3):  # at most twice (RFC 7541, section 4.2); each is work
+            raise ProtocolViolation("A header block changes the table's size on and on.", ErrorCode.ENHANCE_YOUR_CALM)
         try:
             fields = list(self._decoder.decode(block, raw=True))
         except HPACKError as error:

@@ -28,10 +28,15 @@ estimate grows, then ever more seldom; when it has changed, a SETTINGS frame tel
 """
 IDLE_FRAMES_A_SECOND = 33
 """What of them is allowed again each second: NGHTTP2_DEFAULT_STREAM_RESET_RATE."""
+LATE_FRAMES = 16
+"""What of them each stream that this side ends allows: its head and its trailers may be under way."""
 
 
 class IdleFrames:
-    """Counts one connection's frames that bring no stream further: pings, settings, empty data, unknown ones."""
+    """Counts one connection's frames that bring no stream further.
+
+    They are pings, settings, empty data, unknown ones, and header blocks for streams that are over.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -46,3 +51,7 @@ class IdleFrames:
         if self._left < count:
             raise ProtocolViolation("It sends too many frames without content.", ErrorCode.ENHANCE_YOUR_CALM)
         self._left -= count
+
+    def allow(self, count: int) -> None:
+        """Allow so many more, though never more than at first."""
+        self._left += count
