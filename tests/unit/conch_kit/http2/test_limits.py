@@ -6,6 +6,7 @@ import struct
 import pytest
 
 from conch_kit.http2 import frames
+from conch_kit.http2.connection import STREAM_WINDOW_BYTES
 from conch_kit.http2.errors import ProtocolViolation
 from conch_kit.http2.frames import ErrorCode, FrameKind, Setting
 from conch_kit.http2.header_blocks import write_block
@@ -148,6 +149,29 @@ async def test_a_server_that_asks_without_reading_is_left() -> None:
     with pytest.raises(ProtocolViolation, match="without reading") as caught:
         outbox.answer(PING)
     assert caught.value.code == ErrorCode.ENHANCE_YOUR_CALM
+
+
+async def test_a_server_that_sends_without_reading_is_left(client: PlayedClient) -> None:
+    heard = await client.request()
+    await client.hears(GREETING + STREAM_1_HEAD)
+    client.connection.pause_writing()
+    for _ in range(MAX_HELD_ANSWERS):
+        client.connection.give_back(1, 1)
+    assert client.connection.usable
+    client.connection.give_back(1, 1)
+    _is_told_to_calm_down(client, client.transport.take())
+    assert "without reading" in str(heard.error)
+
+
+async def test_padded_data_is_not_answered_frame_by_frame(client: PlayedClient) -> None:
+    await client.request()
+    await client.hears(GREETING + STREAM_1_HEAD)
+    padded = frames.frame(FrameKind.DATA, frames.PADDED, 1, b"\x40x" + b"\0" * 64)
+    count = STREAM_WINDOW_BYTES // 2 // 65
+    answered = await client.hears(padded * count)
+    assert answered == b""
+    answered = await client.hears(padded)
+    assert answered == frames.window_update(1, (count + 1) * 65)
 
 
 def test_frames_without_content_are_allowed_again_as_time_goes() -> None:

@@ -18,6 +18,7 @@ from conch_kit.http2.frames import ErrorCode, FrameKind, Setting
 from conch_kit.http2.header_blocks import BlockReader, Headers, OpenBlock
 from conch_kit.http2.limits import FRAMES_A_TURN, LATE_FRAMES, MAX_SETTINGS, IdleFrames
 from conch_kit.http2.outbox import Outbox
+from conch_kit.http2.payloads import check_size, unpadded
 
 STREAM_WINDOW_BYTES = 1024 * 1024
 """What the server may send on a stream before its receiver has given something back."""
@@ -54,11 +55,12 @@ class Receiver(Protocol):
 
 
 class _Stream:
-    __slots__ = ("begun", "may_receive", "receiver")
+    __slots__ = ("begun", "may_receive", "padding", "receiver")
 
     def __init__(self, receiver: Receiver) -> None:
         self.receiver = receiver
         self.may_receive = STREAM_WINDOW_BYTES
+        self.padding = 0  # received, and not given back yet
         self.begun = False
 
 
@@ -89,11 +91,15 @@ class Http2Connection(asyncio.Protocol):
         """Whether a stream is open, or waits to be."""
         return bool(self._streams or self._waiting)
 
+    @property
+    def _takes_requests(self) -> bool:
+        return len(self._streams) < self._max_streams and not self._outbox.paused
+
     def open(self, receiver: Receiver, head: bytes, body: bytes) -> None:
-        """Send a request, its head as a header block; it waits while the server takes no more streams."""
+        """Send a request, its head as a block; it waits while the server takes no more streams or reads nothing."""
         if not self.usable:
             receiver.ended(StreamFailed("The connection takes no more requests.", ErrorCode.REFUSED_STREAM))
-        elif self._waiting or len(self._streams) >= self._max_streams:
+        elif self._waiting or not self._takes_requests:
             self._waiting.append((receiver, head, body))
         else:
             self._start(receiver, head, body)
@@ -115,7 +121,10 @@ class Http2Connection(asyncio.Protocol):
         held = self._streams.get(stream)
         if held is not None:
             held.may_receive += size
-            self._outbox.write(frames.window_update(stream, size))
+            try:
+                self._outbox.answer(frames.window_update(stream, size))
+            except ProtocolViolation as error:
+                self._leave(error)
 
     def close(self) -> None:
         """Close the connection; what is open breaks."""
@@ -138,6 +147,7 @@ class Http2Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Send them on."""
         self._outbox.resume()
+        self._next_request()
 
     def data_received(self, data: bytes) -> None:
         """Take what came: whole frames now or in the next turns, the beginning of another one with the next piece."""
@@ -163,7 +173,7 @@ class Http2Connection(asyncio.Protocol):
             else:
                 self._fall_behind()
         except ProtocolViolation as error:
-            self._end(f"The server broke the protocol: {error}", error.code)
+            self._leave(error)
         else:
             self._rest = buffer[at:]
 
@@ -215,10 +225,10 @@ class Http2Connection(asyncio.Protocol):
     def _data(self, flags: int, stream: int, payload: bytes) -> None:
         size = len(payload)
         if flags & frames.PADDED:
-            payload = _unpadded(payload)
+            payload = unpadded(payload)
         self._not_given_back += size
         if self._not_given_back >= _CONNECTION_WINDOW_BYTES // 2:
-            self._outbox.write(frames.window_update(0, self._not_given_back))
+            self._outbox.answer(frames.window_update(0, self._not_given_back))
             self._not_given_back = 0
         held = self._streams.get(stream)
         if not payload and (held is None or not flags & frames.END_STREAM):
@@ -230,7 +240,10 @@ class Http2Connection(asyncio.Protocol):
         if held.may_receive < 0:
             raise ProtocolViolation("It sends more than it may.", ErrorCode.FLOW_CONTROL_ERROR)
         if size > len(payload):
-            self.give_back(stream, size - len(payload))
+            held.padding += size - len(payload)
+            if held.padding >= STREAM_WINDOW_BYTES // 2:
+                self.give_back(stream, held.padding)
+                held.padding = 0
         if payload:
             held.receiver.data(payload)
         if flags & frames.END_STREAM:
@@ -238,7 +251,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _headers(self, flags: int, stream: int, payload: bytes) -> None:
         if flags & frames.PADDED:
-            payload = _unpadded(payload)
+            payload = unpadded(payload)
         if flags & frames.PRIORITY:
             payload = payload[5:]
         self._block = OpenBlock(stream, last=bool(flags & frames.END_STREAM))
@@ -271,7 +284,7 @@ class Http2Connection(asyncio.Protocol):
                 self._finish(stream, None)
 
     def _rst_stream(self, stream: int, payload: bytes) -> None:
-        _check_size(payload, 4)
+        check_size(payload, 4)
         code = frames.uint32(payload)
         self._finish(stream, StreamFailed(f"The server ended the stream with {frames.name_of(code)}.", code))
 
@@ -280,7 +293,7 @@ class Http2Connection(asyncio.Protocol):
             raise ProtocolViolation("It sends settings for a stream.")
         self._idle_frames.add()
         if flags & frames.ACK:
-            _check_size(payload, 0)
+            check_size(payload, 0)
             return
         if len(payload) % frames.SETTING_BYTES:
             raise ProtocolViolation("A frame has a wrong size.", ErrorCode.FRAME_SIZE_ERROR)
@@ -308,7 +321,7 @@ class Http2Connection(asyncio.Protocol):
                 raise ProtocolViolation("It means to push, which it may not.")
 
     def _ping(self, flags: int, payload: bytes) -> None:
-        _check_size(payload, 8)
+        check_size(payload, 8)
         self._idle_frames.add()
         if not flags & frames.ACK:
             self._outbox.answer(frames.frame(FrameKind.PING, frames.ACK, 0, payload))
@@ -332,7 +345,7 @@ class Http2Connection(asyncio.Protocol):
         self._next_request()
 
     def _window_update(self, stream: int, payload: bytes) -> None:
-        _check_size(payload, 4)
+        check_size(payload, 4)
         self._outbox.grant(self._own(stream) if stream else 0, frames.uint32(payload) & frames.LARGEST_WINDOW_BYTES)
 
     def _start(self, receiver: Receiver, head: bytes, body: bytes) -> None:
@@ -354,10 +367,13 @@ class Http2Connection(asyncio.Protocol):
 
     def _next_request(self) -> None:
         """Send requests that wait, or close a connection that takes no more, behind its last stream."""
-        while self._waiting and len(self._streams) < self._max_streams:
+        while self._waiting and self._takes_requests:
             self._start(*self._waiting.popleft())
         if not self.usable and not self.busy:
             self._end("The connection was closed.", ErrorCode.NO_ERROR)
+
+    def _leave(self, error: ProtocolViolation) -> None:
+        self._end(f"The server broke the protocol: {error}", error.code)
 
     def _end(self, message: str, code: ErrorCode | None = None) -> None:
         """Break what is open; say why to a server that is still there (`code`)."""
@@ -376,14 +392,3 @@ class Http2Connection(asyncio.Protocol):
         error = StreamFailed(message)
         for receiver in [*(held.receiver for held in streams.values()), *(entry[0] for entry in waiting)]:
             receiver.ended(error)
-
-
-def _unpadded(payload: bytes) -> bytes:
-    if not payload or payload[0] >= len(payload):
-        raise ProtocolViolation("A frame has more padding than bytes.")
-    return payload[1 : len(payload) - payload[0]]
-
-
-def _check_size(payload: bytes, size: int) -> None:
-    if len(payload) != size:
-        raise ProtocolViolation("A frame has a wrong size.", ErrorCode.FRAME_SIZE_ERROR)

@@ -19,7 +19,7 @@ MAX_CONTINUATIONS = 8
 MAX_SETTINGS = 32
 """Entries of one SETTINGS frame: NGHTTP2_DEFAULT_MAX_SETTINGS. RFC 9113 knows six."""
 MAX_HELD_ANSWERS = 1000
-"""Answers to pings and settings that wait for a peer which does not read: NGHTTP2_DEFAULT_MAX_OBQ_FLOOD_ITEM."""
+"""Answers to pings, settings and data that wait for a peer which does not read: NGHTTP2_DEFAULT_MAX_OBQ_FLOOD_ITEM."""
 IDLE_FRAMES = 1000
 """Frames that bring no stream further, at once: NGHTTP2_DEFAULT_STREAM_RESET_BURST, which bounds resets there.
 
