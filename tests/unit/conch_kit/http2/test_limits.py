@@ -167,7 +167,7 @@ async def test_padded_data_is_not_answered_frame_by_frame(client: PlayedClient) 
     await client.request()
     await client.hears(GREETING + STREAM_1_HEAD)
     padded = frames.frame(FrameKind.DATA, frames.PADDED, 1, b"\x40x" + b"\0" * 64)
-    count = STREAM_WINDOW_BYTES // 2 // 65
+    count = STREAM_WINDOW_BYTES // 4 // 65
     answered = await client.hears(padded * count)
     assert answered == b""
     answered = await client.hears(padded)

@@ -241,7 +241,7 @@ class Http2Connection(asyncio.Protocol):
             raise ProtocolViolation("It sends more than it may.", ErrorCode.FLOW_CONTROL_ERROR)
         if size > len(payload):
             held.padding += size - len(payload)
-            if held.padding >= STREAM_WINDOW_BYTES // 2:
+            if held.padding >= STREAM_WINDOW_BYTES // 4:
                 self.give_back(stream, held.padding)
                 held.padding = 0
         if payload:
@@ -254,21 +254,22 @@ class Http2Connection(asyncio.Protocol):
             payload = unpadded(payload)
         if flags & frames.PRIORITY:
             payload = payload[5:]
-        self._block = OpenBlock(stream, last=bool(flags & frames.END_STREAM))
-        self._add_to_block(flags, payload)
+        last = bool(flags & frames.END_STREAM)
+        if flags & frames.END_HEADERS:
+            self._whole_block(stream, payload, last=last)
+        else:
+            self._block = OpenBlock(stream, last=last)
+            self._block.add(payload)
 
     def _continuation(self, flags: int, payload: bytes) -> None:
-        if self._block is None:
+        block = self._block
+        if block is None:
             raise ProtocolViolation("A header block goes on that never began.")
-        if self._block.stream not in self._streams:
+        if block.stream not in self._streams:
             self._idle_frames.add()
-        self._add_to_block(flags, payload)
-
-    def _add_to_block(self, flags: int, payload: bytes) -> None:
-        assert self._block is not None
-        self._block.add(payload)
+        block.add(payload)
         if flags & frames.END_HEADERS:
-            block, self._block = self._block, None
+            self._block = None
             self._whole_block(block.stream, block.whole, last=block.last)
 
     def _whole_block(self, stream: int, block: bytes, *, last: bool) -> None:
