@@ -174,6 +174,14 @@ async def test_padded_data_is_not_answered_frame_by_frame(client: PlayedClient) 
     assert answered == frames.window_update(1, (count + 1) * 65)
 
 
+async def test_window_that_is_granted_byte_by_byte_is_used_once_a_turn(client: PlayedClient) -> None:
+    await client.hears(frames.settings({Setting.INITIAL_WINDOW_SIZE: 0}))
+    await client.request(b"x" * 300)
+    client.transport.take()
+    answered = await client.hears(frames.frame(FrameKind.WINDOW_UPDATE, 0, 1, struct.pack(">L", 1)) * 200)
+    assert answered == frames.frame(FrameKind.DATA, 0, 1, b"x" * 200)
+
+
 def test_frames_without_content_are_allowed_again_as_time_goes() -> None:
     now = 0.0
     idle = IdleFrames(lambda: now)

@@ -33,6 +33,7 @@ class Outbox:
         self.paused = False
         """Whether the peer reads nothing, so that whatever is sent piles up here."""
         self._held_answers = 0
+        self._granted = False
 
     def connect(self, transport: asyncio.Transport) -> None:
         """Write to this transport from now on."""
@@ -74,12 +75,17 @@ class Outbox:
         return self._bodies.pop(stream, None) is not None
 
     def grant(self, stream: int, size: int) -> None:
-        """Send `size` more bytes on a stream, or on all (0); raise ProtocolViolation when that is no such number."""
+        """Send `size` more bytes on a stream, or on all (0); raise ProtocolViolation when that is no such number.
+
+        They leave together with what is granted in the same turn: each look at all bodies is work.
+        """
         if stream == 0:
             self._may_send = _widened(self._may_send, size)
         elif (body := self._bodies.get(stream)) is not None:
             body.may_send = _widened(body.may_send, size)
-        self._send_bodies()
+        if self._bodies and not self._granted:
+            self._granted = True
+            self._loop.call_soon(self._send_granted)
 
     def set_first_window(self, size: int) -> None:
         """Let new streams send this much, and those that are open so much more or less."""
@@ -107,6 +113,10 @@ class Outbox:
         if self._transport is not None and self._frames:
             self._transport.write(b"".join(self._frames))
         self._frames.clear()
+
+    def _send_granted(self) -> None:
+        self._granted = False
+        self._send_bodies()
 
     def _send_bodies(self) -> None:
         for stream, body in list(self._bodies.items()):
