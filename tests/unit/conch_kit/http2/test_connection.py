@@ -133,13 +133,44 @@ async def test_a_window_that_shrinks_below_nothing_holds_a_body_back(client: Pla
     assert len(server.bodies[1]) == 1100
 
 
-async def test_a_full_socket_holds_bodies_back(client: PlayedClient) -> None:
+async def test_a_full_socket_holds_requests_back(client: PlayedClient) -> None:
+    client.transport.take()
     client.connection.pause_writing()
-    await client.request(b"x")
-    assert b"x" not in client.transport.take()[len(frames.PREFACE) :].split(HEAD)[-1]
+    calls = [await client.request(b"first"), await client.request(b"second"), await client.request(b"third")]
+    client.connection.withdraw(calls[1])
+    assert client.transport.take() == b""
     client.connection.resume_writing()
     await asyncio.sleep(0)
-    assert client.transport.take().endswith(b"x")
+    sent = client.transport.take()
+    assert (sent.count(HEAD), sent.endswith(b"third"), b"second" in sent) == (2, True, False)
+    assert [heard.stream for heard in calls] == [1, None, 3]
+
+
+async def test_a_full_socket_holds_the_rest_of_a_body_back(client: PlayedClient) -> None:
+    server = Server(client, initial_window_size=10)
+    await server.turn()
+    await client.request(b"x" * 30)
+    await server.turn(reads=False)
+    client.connection.pause_writing()
+    server.h2.increment_flow_control_window(100, 1)
+    await server.turn(reads=False)
+    assert len(server.bodies[1]) == 10
+    client.connection.resume_writing()
+    await server.turn(reads=False)
+    assert len(server.bodies[1]) == 30
+
+
+async def test_padding_is_given_back(client: PlayedClient) -> None:
+    server = Server(client)
+    await client.request()
+    await server.turn()
+    server.h2.send_headers(1, ANSWER_HEAD)
+    for _ in range(3 * STREAM_WINDOW_BYTES // 16_000):
+        for _ in range(62):
+            server.h2.send_data(1, b"x", pad_length=255)
+        client.connection.give_back(1, 62)
+        await server.turn()
+    assert server.h2.local_flow_control_window(1) > 0
 
 
 async def test_a_stream_that_nobody_reads_is_stopped_by_its_window_and_no_other(client: PlayedClient) -> None:

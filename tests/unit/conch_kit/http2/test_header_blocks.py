@@ -16,7 +16,15 @@ METHOD_GET_BYTES = len(":method") + len("GET") + 32
 def test_a_block_that_was_written_is_read_again():
     block = NO_TABLE + write_block([("grpc-status", "0"), ("grpc-message", "fine")])
     reader = BlockReader()
-    assert reader.read(block) == reader.read(block) == {"grpc-status": "0", "grpc-message": "fine"}
+    assert reader.read(block) == reader.read(block) == ({"grpc-status": "0", "grpc-message": "fine"}, 2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "counted"),
+    [([], 0), ([("a", "")], 1), ([("a", "")] * 50, 51), ([("grpc-message", "x" * 3200)], 101)],
+)
+def test_a_block_counts_for_its_fields_and_their_lengths(fields: list[tuple[str, str]], counted: int):
+    assert BlockReader().read(NO_TABLE + write_block(fields))[1] == counted
 
 
 def test_only_a_few_short_blocks_are_remembered(monkeypatch: pytest.MonkeyPatch):
@@ -31,7 +39,7 @@ def test_only_a_few_short_blocks_are_remembered(monkeypatch: pytest.MonkeyPatch)
 
 def test_fields_that_count_for_more_than_a_block_may_are_refused():
     most = MAX_BLOCK_BYTES // METHOD_GET_BYTES
-    assert BlockReader().read(NO_TABLE + METHOD_GET * most) == {":method": "GET"}
+    assert BlockReader().read(NO_TABLE + METHOD_GET * most)[0] == {":method": "GET"}
     with pytest.raises(ProtocolViolation, match="header list larger than 65536"):
         BlockReader().read(NO_TABLE + METHOD_GET * (most + 1))
 
@@ -39,3 +47,9 @@ def test_fields_that_count_for_more_than_a_block_may_are_refused():
 def test_a_field_of_a_dynamic_table_is_refused():
     with pytest.raises(ProtocolViolation, match="broken"):
         BlockReader().read(NO_TABLE + b"\xbe")
+
+
+def test_a_block_may_change_the_tables_size_twice_and_not_on_and_on():
+    assert BlockReader().read(NO_TABLE * 2 + METHOD_GET)[0] == {":method": "GET"}
+    with pytest.raises(ProtocolViolation, match="on and on"):
+        BlockReader().read(NO_TABLE * 3)

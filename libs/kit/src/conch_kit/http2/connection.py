@@ -15,9 +15,10 @@ from typing import Protocol, cast
 from conch_kit.http2 import frames
 from conch_kit.http2.errors import ProtocolViolation, StreamFailed
 from conch_kit.http2.frames import ErrorCode, FrameKind, Setting
-from conch_kit.http2.header_blocks import MAX_BLOCK_BYTES, BlockReader, Headers
-from conch_kit.http2.limits import FRAMES_A_TURN, MAX_CONTINUATIONS, MAX_SETTINGS, IdleFrames
+from conch_kit.http2.header_blocks import BlockReader, Headers, OpenBlock
+from conch_kit.http2.limits import FRAMES_A_TURN, LATE_FRAMES, MAX_SETTINGS, IdleFrames
 from conch_kit.http2.outbox import Outbox
+from conch_kit.http2.payloads import check_size, unpadded
 
 STREAM_WINDOW_BYTES = 1024 * 1024
 """What the server may send on a stream before its receiver has given something back."""
@@ -54,11 +55,12 @@ class Receiver(Protocol):
 
 
 class _Stream:
-    __slots__ = ("begun", "may_receive", "receiver")
+    __slots__ = ("begun", "may_receive", "padding", "receiver")
 
     def __init__(self, receiver: Receiver) -> None:
         self.receiver = receiver
         self.may_receive = STREAM_WINDOW_BYTES
+        self.padding = 0  # received, and not given back yet
         self.begun = False
 
 
@@ -77,11 +79,10 @@ class Http2Connection(asyncio.Protocol):
         self._max_streams = frames.LARGEST_STREAM
         self._waiting: deque[tuple[Receiver, bytes, bytes]] = deque()
         self._rest = b""
+        self._left = FRAMES_A_TURN
         self._behind = False
         self._greeted = False
-        self._block_of: tuple[int, int] | None = None
-        self._block = bytearray()
-        self._continuations = 0
+        self._block: OpenBlock | None = None
         self._not_given_back = 0
         self.usable = True
 
@@ -90,11 +91,15 @@ class Http2Connection(asyncio.Protocol):
         """Whether a stream is open, or waits to be."""
         return bool(self._streams or self._waiting)
 
+    @property
+    def _takes_requests(self) -> bool:
+        return len(self._streams) < self._max_streams and not self._outbox.paused
+
     def open(self, receiver: Receiver, head: bytes, body: bytes) -> None:
-        """Send a request, its head as a header block; it waits while the server takes no more streams."""
+        """Send a request, its head as a block; it waits while the server takes no more streams or reads nothing."""
         if not self.usable:
             receiver.ended(StreamFailed("The connection takes no more requests.", ErrorCode.REFUSED_STREAM))
-        elif self._waiting or len(self._streams) >= self._max_streams:
+        elif self._waiting or not self._takes_requests:
             self._waiting.append((receiver, head, body))
         else:
             self._start(receiver, head, body)
@@ -103,6 +108,7 @@ class Http2Connection(asyncio.Protocol):
         """End a stream at once; its receiver hears nothing more."""
         if self._streams.pop(stream, None) is not None:
             self._outbox.forget(stream)
+            self._idle_frames.allow(LATE_FRAMES)
             self._outbox.write(frames.rst_stream(stream, ErrorCode.CANCEL))
             self._next_request()
 
@@ -115,7 +121,10 @@ class Http2Connection(asyncio.Protocol):
         held = self._streams.get(stream)
         if held is not None:
             held.may_receive += size
-            self._outbox.write(frames.window_update(stream, size))
+            try:
+                self._outbox.answer(frames.window_update(stream, size))
+            except ProtocolViolation as error:
+                self._leave(error)
 
     def close(self) -> None:
         """Close the connection; what is open breaks."""
@@ -138,13 +147,14 @@ class Http2Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Send them on."""
         self._outbox.resume()
+        self._next_request()
 
     def data_received(self, data: bytes) -> None:
         """Take what came: whole frames now or in the next turns, the beginning of another one with the next piece."""
         buffer = self._rest + data if self._rest else data
         at, size, unpack = 0, len(buffer), frames.HEAD.unpack_from
         try:
-            for _ in range(FRAMES_A_TURN):
+            while self._left > 0:
                 if size - at < frames.HEAD_BYTES or self._transport is None:
                     break
                 high, low, kind, flags, stream = unpack(buffer, at)
@@ -154,17 +164,21 @@ class Http2Connection(asyncio.Protocol):
                 end = at + frames.HEAD_BYTES + length
                 if end > size:
                     break
-                self._frame(kind, flags, stream & frames.LARGEST_STREAM, buffer[at + frames.HEAD_BYTES : end])
-                at = end
+                payload, at = buffer[at + frames.HEAD_BYTES : end], end
+                self._left -= 1
+                if kind == FrameKind.DATA and self._greeted and self._block is None:
+                    self._data(flags, stream & frames.LARGEST_STREAM, payload)
+                else:
+                    self._frame(kind, flags, stream & frames.LARGEST_STREAM, payload)
             else:
                 self._fall_behind()
         except ProtocolViolation as error:
-            self._end(f"The server broke the protocol: {error}", error.code)
+            self._leave(error)
         else:
             self._rest = buffer[at:]
 
     def _fall_behind(self) -> None:
-        """Handle the rest in the next turn, and read nothing more before that is done."""
+        """Handle the rest in the next turn, and read nothing more before: uvloop reads on and on in one turn."""
         if self._transport is not None and not self._behind:
             self._behind = True
             self._transport.pause_reading()
@@ -172,17 +186,15 @@ class Http2Connection(asyncio.Protocol):
 
     def _catch_up(self) -> None:
         self._behind = False
+        self._left += FRAMES_A_TURN
         self.data_received(b"")
         if self._transport is not None and not self._behind:
             self._transport.resume_reading()
 
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
-        if kind == FrameKind.DATA and self._greeted and self._block_of is None:
-            self._data(flags, stream, payload)
-            return
         if not self._greeted and (kind != FrameKind.SETTINGS or flags & frames.ACK):
             raise ProtocolViolation("It does not speak HTTP/2.")
-        if self._block_of is not None and (kind != FrameKind.CONTINUATION or stream != self._block_of[0]):
+        if self._block is not None and (kind != FrameKind.CONTINUATION or stream != self._block.stream):
             raise ProtocolViolation("A header block was interrupted.")
         match kind:
             case FrameKind.HEADERS:
@@ -213,10 +225,10 @@ class Http2Connection(asyncio.Protocol):
     def _data(self, flags: int, stream: int, payload: bytes) -> None:
         size = len(payload)
         if flags & frames.PADDED:
-            payload = _unpadded(payload)
+            payload = unpadded(payload)
         self._not_given_back += size
         if self._not_given_back >= _CONNECTION_WINDOW_BYTES // 2:
-            self._outbox.write(frames.window_update(0, self._not_given_back))
+            self._outbox.answer(frames.window_update(0, self._not_given_back))
             self._not_given_back = 0
         held = self._streams.get(stream)
         if not payload and (held is None or not flags & frames.END_STREAM):
@@ -228,7 +240,10 @@ class Http2Connection(asyncio.Protocol):
         if held.may_receive < 0:
             raise ProtocolViolation("It sends more than it may.", ErrorCode.FLOW_CONTROL_ERROR)
         if size > len(payload):
-            self.give_back(stream, size - len(payload))
+            held.padding += size - len(payload)
+            if held.padding >= STREAM_WINDOW_BYTES // 4:
+                self.give_back(stream, held.padding)
+                held.padding = 0
         if payload:
             held.receiver.data(payload)
         if flags & frames.END_STREAM:
@@ -236,45 +251,41 @@ class Http2Connection(asyncio.Protocol):
 
     def _headers(self, flags: int, stream: int, payload: bytes) -> None:
         if flags & frames.PADDED:
-            payload = _unpadded(payload)
+            payload = unpadded(payload)
         if flags & frames.PRIORITY:
             payload = payload[5:]
-        self._block_of = stream, flags
-        self._continuations = 0
-        self._add_to_block(flags, payload)
+        last = bool(flags & frames.END_STREAM)
+        if flags & frames.END_HEADERS:
+            self._whole_block(stream, payload, last=last)
+        else:
+            self._block = OpenBlock(stream, last=last)
+            self._block.add(payload)
 
     def _continuation(self, flags: int, payload: bytes) -> None:
-        if self._block_of is None:
+        block = self._block
+        if block is None:
             raise ProtocolViolation("A header block goes on that never began.")
-        self._continuations += 1
-        if self._continuations > MAX_CONTINUATIONS:
-            raise ProtocolViolation("A header block is in too many pieces.", ErrorCode.ENHANCE_YOUR_CALM)
-        self._add_to_block(flags, payload)
-
-    def _add_to_block(self, flags: int, payload: bytes) -> None:
-        assert self._block_of is not None
-        self._block += payload
-        if len(self._block) > MAX_BLOCK_BYTES:
-            raise ProtocolViolation("A header block is too long.", ErrorCode.ENHANCE_YOUR_CALM)
+        if block.stream not in self._streams:
+            self._idle_frames.add()
+        block.add(payload)
         if flags & frames.END_HEADERS:
-            (stream, first_flags), block = self._block_of, bytes(self._block)
-            self._block_of = None
-            self._block.clear()
-            self._whole_block(stream, block, last=bool(first_flags & frames.END_STREAM))
+            self._block = None
+            self._whole_block(block.stream, block.whole, last=block.last)
 
     def _whole_block(self, stream: int, block: bytes, *, last: bool) -> None:
-        headers = self._blocks.read(block)
+        headers, fields = self._blocks.read(block)
+        self._left -= fields
         held = self._streams.get(stream)
+        if held is None or (held.begun and not last):  # nobody hears it, or it is only informational
+            self._idle_frames.add(1 + fields)
         if held is not None:
-            if held.begun and not last:  # informational heads, on and on
-                self._idle_frames.add()
             held.begun = True
             held.receiver.headers(headers)
             if last:
                 self._finish(stream, None)
 
     def _rst_stream(self, stream: int, payload: bytes) -> None:
-        _check_size(payload, 4)
+        check_size(payload, 4)
         code = frames.uint32(payload)
         self._finish(stream, StreamFailed(f"The server ended the stream with {frames.name_of(code)}.", code))
 
@@ -283,7 +294,7 @@ class Http2Connection(asyncio.Protocol):
             raise ProtocolViolation("It sends settings for a stream.")
         self._idle_frames.add()
         if flags & frames.ACK:
-            _check_size(payload, 0)
+            check_size(payload, 0)
             return
         if len(payload) % frames.SETTING_BYTES:
             raise ProtocolViolation("A frame has a wrong size.", ErrorCode.FRAME_SIZE_ERROR)
@@ -311,7 +322,7 @@ class Http2Connection(asyncio.Protocol):
                 raise ProtocolViolation("It means to push, which it may not.")
 
     def _ping(self, flags: int, payload: bytes) -> None:
-        _check_size(payload, 8)
+        check_size(payload, 8)
         self._idle_frames.add()
         if not flags & frames.ACK:
             self._outbox.answer(frames.frame(FrameKind.PING, frames.ACK, 0, payload))
@@ -335,7 +346,7 @@ class Http2Connection(asyncio.Protocol):
         self._next_request()
 
     def _window_update(self, stream: int, payload: bytes) -> None:
-        _check_size(payload, 4)
+        check_size(payload, 4)
         self._outbox.grant(self._own(stream) if stream else 0, frames.uint32(payload) & frames.LARGEST_WINDOW_BYTES)
 
     def _start(self, receiver: Receiver, head: bytes, body: bytes) -> None:
@@ -357,10 +368,13 @@ class Http2Connection(asyncio.Protocol):
 
     def _next_request(self) -> None:
         """Send requests that wait, or close a connection that takes no more, behind its last stream."""
-        while self._waiting and len(self._streams) < self._max_streams:
+        while self._waiting and self._takes_requests:
             self._start(*self._waiting.popleft())
         if not self.usable and not self.busy:
             self._end("The connection was closed.", ErrorCode.NO_ERROR)
+
+    def _leave(self, error: ProtocolViolation) -> None:
+        self._end(f"The server broke the protocol: {error}", error.code)
 
     def _end(self, message: str, code: ErrorCode | None = None) -> None:
         """Break what is open; say why to a server that is still there (`code`)."""
@@ -379,14 +393,3 @@ class Http2Connection(asyncio.Protocol):
         error = StreamFailed(message)
         for receiver in [*(held.receiver for held in streams.values()), *(entry[0] for entry in waiting)]:
             receiver.ended(error)
-
-
-def _unpadded(payload: bytes) -> bytes:
-    if not payload or payload[0] >= len(payload):
-        raise ProtocolViolation("A frame has more padding than bytes.")
-    return payload[1 : len(payload) - payload[0]]
-
-
-def _check_size(payload: bytes, size: int) -> None:
-    if len(payload) != size:
-        raise ProtocolViolation("A frame has a wrong size.", ErrorCode.FRAME_SIZE_ERROR)

@@ -30,8 +30,10 @@ class Outbox:
         self._frame_bytes = frames.FRAME_BYTES
         self._first_window = frames.FIRST_WINDOW_BYTES
         self._may_send = frames.FIRST_WINDOW_BYTES
-        self._paused = False
+        self.paused = False
+        """Whether the peer reads nothing, so that whatever is sent piles up here."""
         self._held_answers = 0
+        self._granted = False
 
     def connect(self, transport: asyncio.Transport) -> None:
         """Write to this transport from now on."""
@@ -49,18 +51,18 @@ class Outbox:
         self._frames.append(frame)
 
     def answer(self, frame: bytes) -> None:
-        """Send what the peer asked for; raise ProtocolViolation when it asks on and on without reading."""
-        if self._paused:
+        """Send what the peer asked for, or window; raise ProtocolViolation when it goes on and on without reading."""
+        if self.paused:
             self._held_answers += 1
             if self._held_answers > MAX_HELD_ANSWERS:
-                raise ProtocolViolation("The server asks without reading the answers.", ErrorCode.ENHANCE_YOUR_CALM)
+                raise ProtocolViolation("The server goes on without reading the answers.", ErrorCode.ENHANCE_YOUR_CALM)
         self.write(frame)
 
     def request(self, stream: int, head: bytes, body: bytes) -> None:
         """Send a request: its head now, of its body what the windows allow, the rest later."""
         self.write(frames.frame(FrameKind.HEADERS, frames.END_HEADERS, stream, head))
         size = len(body)
-        if self._paused or size > min(self._may_send, self._first_window, self._frame_bytes):
+        if size > min(self._may_send, self._first_window, self._frame_bytes):
             self._bodies[stream] = _Body(memoryview(body), self._first_window)
             self._send_bodies()
         else:
@@ -72,12 +74,17 @@ class Outbox:
         return self._bodies.pop(stream, None) is not None
 
     def grant(self, stream: int, size: int) -> None:
-        """Send `size` more bytes on a stream, or on all (0); raise ProtocolViolation when that is no such number."""
+        """Send `size` more bytes on a stream, or on all (0); raise ProtocolViolation when that is no such number.
+
+        They leave together with what is granted in the same turn: each look at all bodies is work.
+        """
         if stream == 0:
             self._may_send = _widened(self._may_send, size)
         elif (body := self._bodies.get(stream)) is not None:
             body.may_send = _widened(body.may_send, size)
-        self._send_bodies()
+        if self._bodies and not self._granted:
+            self._granted = True
+            self._loop.call_soon(self._send_granted)
 
     def set_first_window(self, size: int) -> None:
         """Let new streams send this much, and those that are open so much more or less."""
@@ -91,12 +98,12 @@ class Outbox:
         self._frame_bytes = size
 
     def pause(self) -> None:
-        """Hold bodies back while the peer does not read."""
-        self._paused = True
+        """Hold bodies back while the peer does not read; no request is to come meanwhile."""
+        self.paused = True
 
     def resume(self) -> None:
         """Send them on."""
-        self._paused = False
+        self.paused = False
         self._held_answers = 0
         self._send_bodies()
 
@@ -106,9 +113,13 @@ class Outbox:
             self._transport.write(b"".join(self._frames))
         self._frames.clear()
 
+    def _send_granted(self) -> None:
+        self._granted = False
+        self._send_bodies()
+
     def _send_bodies(self) -> None:
         for stream, body in list(self._bodies.items()):
-            while not self._paused and (size := min(len(body.unsent), self._may_send, body.may_send)) > 0:
+            while not self.paused and (size := min(len(body.unsent), self._may_send, body.may_send)) > 0:
                 size = min(size, self._frame_bytes)
                 piece, body.unsent = body.unsent[:size], body.unsent[size:]
                 self._may_send -= size
