@@ -75,6 +75,18 @@ async def test_a_body_may_come_in_any_number_of_chunks_whose_sizes_come_alone(ca
     assert caller.bodies == [b"abc" * 500]
 
 
+async def test_a_body_of_empty_lines_leaves_others_their_turns(caller):
+    caller.goes_on.set()
+    body = b"x\r\n\r\n" * 50_000
+    caller.sends(b"POST /" + CHUNKED + b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n")
+    turns = 0
+    while not caller.bodies and turns < 100_000:
+        await asyncio.sleep(0)
+        turns += 1
+    assert (caller.bodies, caller.transport.reading) == ([body], True)
+    assert turns > 100
+
+
 async def test_behind_an_early_answer_extensions_count_too(caller):
     caller.sends(b"POST /early" + CHUNKED + b"3\r\nabc\r\n")
     await caller.answered()

@@ -14,7 +14,7 @@ import httptools
 
 from conch_kit.http_server.awaited import Awaited
 from conch_kit.http_server.caller_reading import CallerReading
-from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S, ConnectionLimits
+from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S, PIECES_A_TURN, ConnectionLimits
 from conch_kit.http_server.refusal import RefusalForm, refusal
 from conch_kit.http_server.request import Request
 from conch_kit.http_server.request_head import RequestHead
@@ -312,12 +312,22 @@ class HttpConnection(asyncio.Protocol):
         return parser
 
     def _parse(self) -> None:
-        """Feed the parser, but no further than to the end of a request that is under way."""
-        while self._unparsed.waiting:
+        """Feed the parser, but no further than to the end of a request that is under way, and not all turn long."""
+        for _ in range(PIECES_A_TURN):
+            if not self._unparsed.waiting:
+                return
             if self._answering is not None and self._parsing is None:
                 self._pause_reading()
                 return
             self._parse_piece(self._unparsed.next_piece())
+        if self._unparsed.waiting:
+            self._pause_reading()
+            asyncio.get_running_loop().call_soon(self._parse_on)
+
+    def _parse_on(self) -> None:
+        self._parse()
+        if self._parsing is None or not self._parsing.full:
+            self.resume_reading()
 
     def _parse_piece(self, piece: bytes) -> None:
         """Feed the parser, and count what it takes for a head or trailers without end."""

@@ -138,6 +138,11 @@ class Request:
         self._wake()
         return self._size <= HIGH_WATER_BYTES
 
+    @property
+    def full(self) -> bool:
+        """Whether the application has to take some of the body first."""
+        return self._size > HIGH_WATER_BYTES
+
     def end(self) -> None:
         """Note that the body is whole."""
         self.received = True
