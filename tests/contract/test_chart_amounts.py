@@ -82,14 +82,16 @@ def _each_size(size: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(
-    ("component", "amounts"),
-    [("gateway", ("memory", "2Gi", "1G")), ("workers.llm", ("cpu", "2", "1500m")), ("redis", ("memory", "3Gi", "2Gi"))],
+    ("at", "amounts"),
+    [
+        ("gateway.resources", ("memory", "2Gi", "1G")),
+        ("workers.llm.resources", ("cpu", "2", "1500m")),
+        ("redis.resources", ("memory", "3Gi", "2Gi")),
+        ("engines.initResources", ("memory", "64Mi", "2Mi")),
+    ],
 )
-def test_a_request_above_its_limit_stops_the_installation(
-    helm: Helm, component: str, amounts: tuple[str, str, str]
-) -> None:
+def test_a_request_above_its_limit_stops_the_installation(helm: Helm, at: str, amounts: tuple[str, str, str]) -> None:
     name, request, limit = amounts
-    at = f"{component}.resources"
     with pytest.raises(subprocess.CalledProcessError) as failed:
         helm.template(
             *(*IMAGES, "--set-string", f"{at}.requests.{name}={request}", "--set-string", f"{at}.limits.{name}={limit}")

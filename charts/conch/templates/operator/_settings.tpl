@@ -23,6 +23,7 @@ engines:
     {{- omit .Values.engines.images "cpu" | toYaml | nindent 4 }}
   imagePullPolicy: {{ .Values.images.pullPolicy }}
   imagePullSecrets: {{ .Values.images.pullSecrets | toJson }}
+  {{- include "conch.resources.fit" (list "engines.initResources" .Values.engines.initResources) }}
   initResources: {{ .Values.engines.initResources | toJson }}
   shmSize: {{ .Values.engines.shmSize }}
   drainSeconds: {{ .Values.engines.drainSeconds }}
