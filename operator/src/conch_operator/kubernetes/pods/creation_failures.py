@@ -15,6 +15,8 @@ from conch_operator.kubernetes.pods.pod_status import one_line
 from conch_operator.state import Fault
 
 ASK_AGAIN_S = 5.0
+SOON_S = 1.0
+"""The same while it lacks pods and says nothing: a refusal is there a moment after the Deployment."""
 _NO_LIMITS = "must specify limits"
 """A quota on limits says so; every container has requests, and all but the engine's have limits."""
 _SET_LIMITS = "Set spec.engine.resources.limits for what it names; the pods are made then."
@@ -45,7 +47,8 @@ class CreationFailures:
         if answer is not None and answer.spec_hash == spec_hash:
             if answer.complete and present >= made["spec"]["replicas"]:
                 return None
-            if now - answer.at_s < ASK_AGAIN_S:
+            told = answer.complete or answer.fault is not None
+            if now - answer.at_s < (ASK_AGAIN_S if told else SOON_S):
                 return answer.fault
         try:
             live = await self._api.get(DEPLOYMENT, *key)

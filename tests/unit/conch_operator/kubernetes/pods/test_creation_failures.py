@@ -5,7 +5,7 @@ import pytest
 from conch_contracts.conditions import Reason
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
-from conch_operator.kubernetes.pods.creation_failures import ASK_AGAIN_S, CreationFailures, creation_failure
+from conch_operator.kubernetes.pods.creation_failures import ASK_AGAIN_S, SOON_S, CreationFailures, creation_failure
 from testkit.clock import FakeClock
 
 QUOTA = 'pods "tiny-engine-1" is forbidden: exceeded quota: q'
@@ -101,6 +101,17 @@ async def test_a_deployment_is_asked_seldom_and_not_at_all_once_its_pods_are_the
     assert server.asked == 3
     assert await failures.fault(made("edited"), 1) is not None
     assert server.asked == 4
+
+
+async def test_a_refusal_that_comes_after_the_first_look_is_told_soon() -> None:
+    server, clock = Server(), FakeClock()
+    server.live = deployment(2, 1, 3)
+    failures = CreationFailures(server, clock)
+    assert await failures.fault(made(), 1) is None
+    server.live = deployment(2, 1, 3, FAILURE)
+    assert await failures.fault(made(), 1) is None
+    clock.advance(SOON_S)
+    assert await failures.fault(made(), 1) is not None
 
 
 async def test_a_deployment_that_cannot_be_read_is_told_of_as_before() -> None:
