@@ -44,7 +44,7 @@ async def test_objects_come_to_the_next_version_unchanged(namespace: Namespace) 
     both = {"v1alpha1": deprecated, "v1beta1": {"storage": True}}
     await _define(namespace, both)
     assert _read(namespace, "v1alpha1") == _read(namespace, "v1beta1") == before
-    name = next(name for name, spec in before.items() if "cpu" in spec["engine"])
+    name = next(name for name, spec in before.items() if "cpu" in spec["engine"] and "placement" not in spec)
     _scale(namespace, "v1beta1", name, 3)
     assert _read(namespace, "v1alpha1")[name]["replicas"] == 3
     _scale(namespace, "v1alpha1", name, 1)
