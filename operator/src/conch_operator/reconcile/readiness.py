@@ -53,7 +53,7 @@ def has_a_name(given: PolicyInput) -> Fault | None:
     """Object when other models hold every served name."""
     if given.claim.kept:
         return None
-    taken = ", ".join(f"{name} (held by {owner})" for name, owner in given.claim.lost.items())
+    taken = given.claim.lost_names()
     return Fault(Reason.NAME_CONFLICT, f"Every served name is taken: {taken}. Choose another in spec.servedNames.")
 
 

@@ -295,7 +295,7 @@ def _condition(kind: ConditionType, fault: Fault | None, now: str, generation: i
 
 
 def _lost_names(given: PolicyInput) -> str:
-    lost = ", ".join(f"{name} (held by {owner})" for name, owner in given.claim.lost.items())
+    lost = given.claim.lost_names()
     return f"Serves without the names that other models hold: {lost}." if lost else ""
 
 

@@ -17,6 +17,17 @@ class NameClaim:
     lost: Mapping[ServedName, ModelId]
     other_default: ModelId | None = None
     """The older model that answers requests without a name, where this one wants to as well."""
+    deleted: frozenset[ModelId] = frozenset()
+    """Those that it lost names to and that are gone: their names are kept for a minute."""
+
+    def lost_names(self) -> str:
+        """Return in words which names it lost, and to whom."""
+        return ", ".join(
+            f"{name} (kept for {owner} for a minute, since that was just deleted)"
+            if owner in self.deleted
+            else f"{name} (held by {owner})"
+            for name, owner in self.lost.items()
+        )
 
 
 def claims_of(desired: Desired, observed: Observed) -> dict[ModelId, NameClaim]:
@@ -43,6 +54,7 @@ def claim_names(
     Of two equally old ones the smaller id wins. Gateways choose between defaults of one kind in the same way.
     """
     owners: dict[ServedName, ModelId] = dict(held)
+    deleted = frozenset(owners.values()) - {model.id for model in desired.models} - desired.unreadable.keys()
     claims: dict[ModelId, NameClaim] = {}
     defaults: dict[ModelKind, ModelId] = {}
     for model in sorted(desired.models, key=lambda model: (model.created, model.id)):
@@ -52,7 +64,7 @@ def claim_names(
         owners.update(dict.fromkeys(kept, model.id))
         spec = model.deployment.spec
         default = defaults.setdefault(spec.kind, model.id) if spec.default else model.id
-        claims[model.id] = NameClaim(kept, lost, None if default == model.id else default)
+        claims[model.id] = NameClaim(kept, lost, None if default == model.id else default, deleted)
     return claims
 
 

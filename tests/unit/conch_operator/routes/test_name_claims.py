@@ -57,7 +57,9 @@ def test_a_name_that_its_model_gives_up_is_free() -> None:
 def test_a_model_that_is_made_again_finds_its_name_and_no_waiting_one_inherits_it() -> None:
     waiting, again = desired_model("waiting", 1, servedNames=["chat"]), desired_model("model", 9, servedNames=["chat"])
     reserved = Observed(reserved={CHAT: again.id})
-    assert claims_of(Desired((waiting,)), reserved)[waiting.id].lost == {CHAT: again.id}
+    claim = claims_of(Desired((waiting,)), reserved)[waiting.id]
+    assert claim.lost == {CHAT: again.id}
+    assert claim.lost_names() == f"{CHAT} (kept for {again.id} for a minute, since that was just deleted)"
     assert claims_of(Desired((waiting, again)), reserved)[again.id].kept == (CHAT,)
     assert claims_of(Desired((waiting,)), Observed())[waiting.id].kept == (CHAT,)
 
