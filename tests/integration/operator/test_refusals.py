@@ -166,6 +166,12 @@ def test_an_example_is_valid_as_it_is(tmp_path: Path, file: Path) -> None:
     assert [line.rpartition(" ")[2] for line in result.stdout.splitlines()] == ["ok"] * kinds
 
 
+def test_validate_says_that_a_cluster_has_no_engine_pools(tmp_path: Path) -> None:
+    result = conch("validate", "--cluster", str(EXAMPLE.parent / "encoder-pool.yaml"), cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "encoder-pool.yaml:4: a cluster has no EnginePools" in result.stderr
+
+
 def test_validate_warns_of_a_name_that_two_models_want(tmp_path: Path) -> None:
     first, second = Path(example(tmp_path)), tmp_path / "second.yaml"
     text = first.read_text().replace("name: tiny-chat", "name: other", 1)

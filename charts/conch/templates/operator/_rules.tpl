@@ -1,7 +1,7 @@
 {{/*
 What the operator may do where ModelDeployments live: read them and write their status; keep the objects that run an
 engine; read pods for the cause when one does not start, with what nodes tell in Events about it, and open the readiness
-gate of those that serve; list ReplicaSets to see that a pod was made for a model; tell in Events what has happened. It
+gate of those that serve; list and watch ReplicaSets to see that a pod was made for a model; tell in Events what has happened. It
 reads no Secret.
 */}}
 {{- define "conch.operator.rules" -}}

@@ -27,6 +27,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     parser.set_defaults(run=run)
 
 
+_NO_POOL = "remove it, and spec.placement of the models that name it"
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print ok per valid object, and one line per fault, per name and per place of a default that two objects want.
 
@@ -42,7 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
         if not found:
             print(f"{manifest.file}:{manifest.line}: {manifest.deployment.model_id} ok")
     for one in reading.pools:
-        print(f"{one.file}:{one.line}: {one.pool.pool_id} ok")
+        if arguments.cluster:
+            faults.append(f"{one.file}:{one.line}: a cluster has no EnginePools, only conch up has: {_NO_POOL}")
+        else:
+            print(f"{one.file}:{one.line}: {one.pool.pool_id} ok")
     for line in (*faults, *shared):
         print(line, file=sys.stderr)
     return 1 if faults else 0

@@ -132,7 +132,7 @@ class Residents(BackgroundLoops):
             if (known := self._looked_at(model_id, placed.get(model_id), observed)) is not None
         }
         for pool, spec in desired.pools.items():
-            self._take_turns([known for known in self._models.values() if known.pool == pool], spec, placed)
+            self._take_turns(self._members(pool), spec)
         models = tuple(
             replace(model, scaled=self._said(self._models[model.id], desired)) if model.id in placed else model
             for model in desired.models
@@ -234,17 +234,18 @@ class Residents(BackgroundLoops):
         complete = self._book.of(model, self._gateways).complete and self._book.applied() >= known.left_at
         return complete and not any(self._book.taken(model).values())
 
-    def _take_turns(self, members: list[_Model], spec: EnginePoolSpec, placed: Iterable[ModelId]) -> None:
+    def _members(self, pool: PoolId) -> list[_Model]:
+        return [known for known in self._models.values() if known.pool == pool]
+
+    def _take_turns(self, members: list[_Model], spec: EnginePoolSpec) -> None:
         room = _room(spec)
         now = self._book.clock()
-        pinned = [one for one in members if one.pinned and one.deployed.id in placed]
         for one in members:
             self._note_demand(one, now)
         fitting = [
             one
             for one in members
-            if one.place is not Place.OUT
-            or fits_at_all(one.size_bytes, room, [other.size_bytes for other in pinned if other is not one])
+            if one.place is not Place.OUT or fits_at_all(one.size_bytes, room, _pinned_beside(one, members))
         ]
         changes = decide([_member(one, now) for one in fitting], room)
         for model in changes.enter:
@@ -310,11 +311,10 @@ class Residents(BackgroundLoops):
         if spec is None or known.place is not Place.OUT:
             return None
         room = _room(spec)
-        others = [one for one in self._models.values() if one.pool == known.pool and one is not known]
-        pinned = [one for one in others if one.pinned]
-        if not fits_at_all(known.size_bytes, room, [one.size_bytes for one in pinned]):
+        pinned = _pinned_beside(known, self._members(known.pool))
+        if not fits_at_all(known.size_bytes, room, pinned):
             size, there = known.size_bytes // _MIB, room.memory_bytes // _MIB
-            taken = sum(one.size_bytes for one in pinned) // _MIB
+            taken = sum(pinned) // _MIB
             most = "" if room.max_models is None else f" and at most {room.max_models} models"
             message = (
                 f"It takes {size} MiB. The EnginePool {pool} has {there} MiB{most}, of which {len(pinned)} pinned ones "
@@ -324,6 +324,17 @@ class Residents(BackgroundLoops):
         if known.waits_since_s is not None:
             return Fault(Reason.ENGINE_STARTING, f"It waits for room in the EnginePool {pool}.")
         return None
+
+
+def _pinned_beside(known: _Model, members: Iterable[_Model]) -> list[int]:
+    """Return the sizes of the pinned models whose room it cannot have: those that are in, or come in before it."""
+    return [
+        other.size_bytes
+        for other in members
+        if other is not known
+        and other.pinned
+        and (other.place is not Place.OUT or (other.failure is None and other.deployed.id < known.deployed.id))
+    ]
 
 
 def _room(spec: EnginePoolSpec) -> Room:

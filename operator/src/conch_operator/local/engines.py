@@ -168,7 +168,7 @@ class LocalEngines:
     def _ensure_pools(self, wanted: frozenset[PoolId]) -> None:
         """Start the servers of new pools, and end those of pools that are not wanted and that nothing is in."""
         for pool_id in wanted - self._pools.keys():
-            repository = self._state.repository(f"pool-{pool_id.partition('/')[2]}")
+            repository = self._state.repository(f"pool-{pool_id.replace('/', '-')}")
             repository.mkdir(parents=True, exist_ok=True)
             process, grpc = self._start_server(repository, tuple)
             server = PoolServer(process, grpc, repository, self._triton)

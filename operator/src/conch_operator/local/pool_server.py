@@ -85,7 +85,9 @@ class PooledEngine:
 
     @property
     def gone(self) -> bool:
-        """Return whether it was told to stop and nothing of it is left."""
+        """Return whether it was told to stop and nothing of it is left; raises what is a fault of the code."""
+        if self._task.done():
+            self._task.result()
         return self._task.done()
 
     @property

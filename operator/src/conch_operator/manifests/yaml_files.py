@@ -74,7 +74,7 @@ def read(files: Iterable[Path]) -> ParsedManifests:
             faults.extend(error.faults)
             continue
         if not documents:
-            faults.append(f"{file}: holds no ModelDeployment")
+            faults.append(f"{file}: holds no ModelDeployment or EnginePool")
         for node in documents:
             try:
                 found = _manifest(file, node)

@@ -205,6 +205,14 @@ async def test_what_is_pinned_stays_and_leaves_the_rest_to_the_others(scene: Sce
     assert scene.there == {"a", "b"}
 
 
+async def test_of_two_that_are_pinned_where_one_has_room_the_first_is_loaded(scene: Scene) -> None:
+    scene.add("a", sizeHint="60Mi", pinned=True)
+    scene.add("b", sizeHint="60Mi", pinned=True)
+    statuses = await scene.lives(10)
+    assert scene.there == {"a"}
+    assert "of which 1 pinned ones take 60 MiB" in message(statuses["b"])
+
+
 async def test_a_measured_size_takes_the_place_of_what_was_thought(scene: Scene) -> None:
     scene.add("a", sizeHint="40Mi")
     scene.add("b", sizeHint="40Mi")

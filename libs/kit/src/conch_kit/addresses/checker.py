@@ -68,7 +68,8 @@ class AddressChecker:
         except (OSError, UnicodeError) as error:  # TimeoutError is an OSError
             if known is not None and now - known.at < STALE_S:
                 return known.resolution
-            raise AddressRefused(f"{host} cannot be resolved: {error}.") from error
+            cause = str(error) or f"no answer within {_RESOLVE_S:g} s"
+            raise AddressRefused(f"{host} cannot be resolved: {cause}.") from error
 
     def _asked(self, host: str) -> asyncio.Future[Resolution]:
         asking = self._asking.get(host)

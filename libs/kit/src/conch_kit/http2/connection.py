@@ -239,13 +239,13 @@ class Http2Connection(asyncio.Protocol):
         held.may_receive -= size
         if held.may_receive < 0:
             raise ProtocolViolation("It sends more than it may.", ErrorCode.FLOW_CONTROL_ERROR)
+        if payload:
+            held.receiver.data(payload)
         if size > len(payload):
             held.padding += size - len(payload)
             if held.padding >= STREAM_WINDOW_BYTES // 4:
                 self.give_back(stream, held.padding)
                 held.padding = 0
-        if payload:
-            held.receiver.data(payload)
         if flags & frames.END_STREAM:
             self._finish(stream, None)
 

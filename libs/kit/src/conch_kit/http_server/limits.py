@@ -10,7 +10,7 @@ LINGER_BYTES = 64 * 1024 * 1024
 HIGH_WATER_BYTES = 64 * 1024
 """What waits of a body for the application before the caller is read no further."""
 PIECES_A_TURN = 256
-"""Of what one caller has sent are parsed in a turn of the event loop; a body in chunks may have one in five bytes."""
+"""Of what one caller has sent are parsed before others have a turn; a body in chunks may have one in five bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ class Request:
         self._size += len(piece)
         self._came += len(piece)
         self._wake()
-        return self._size <= HIGH_WATER_BYTES
+        return not self.full
 
     @property
     def full(self) -> bool:

@@ -1,9 +1,9 @@
 """The Kubernetes API in the few calls that the operator makes; the only module that knows its client library.
 
-Objects go in and come out as JSON. Every call has a deadline. A busy server (429) is obeyed and asked again; everything
-else that fails is an ApiError, and what it means is for the caller to say. Writes pass a guard first, so that an
-operator that has lost its Lease cannot write. A write that the server has refused or failed at fails the same way
-without being sent until its time comes, so that no caller can make a hot loop of it.
+Objects go in and come out as JSON. Every call has a deadline, a watch one for silence. A busy server (429) is obeyed
+and asked again; everything else that fails is an ApiError, and what it means is for the caller to say. Writes pass a
+guard first, so that an operator that has lost its Lease cannot write. A write that the server has refused or failed at
+fails the same way without being sent until its time comes, so that no caller can make a hot loop of it.
 """
 
 import asyncio
@@ -329,6 +329,8 @@ async def _events(opened: RESTResponse) -> AsyncIterator[Event]:
             if event.type == "ERROR":
                 raise ApiError(event.object.get("code", 0), str(event.object.get("message", "a watch has failed")))
             yield event
+    except (ValueError, KeyError, TypeError) as error:
+        raise ApiError(0, f"a watch says what is no event: {error!r}") from error
     except TimeoutError as error:
         raise ApiError(_SILENT, "a watch says nothing, not even a bookmark") from error
     except (aiohttp.ClientError, OSError) as error:

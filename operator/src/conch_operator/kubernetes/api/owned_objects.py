@@ -65,7 +65,10 @@ class OwnedObjects:
         self._reset = {key: mark for key, mark in self._reset.items() if key in found}
 
     async def ensure(self, made: Object) -> None:
-        """Make one object be as it was planned; raises Refused, and ApiError when no answer comes."""
+        """Make one object be as it was planned, unless its owner has gone.
+
+        Raises Refused, and ApiError when no answer comes.
+        """
         kind = kind_of(made)
         key = _key(kind, made)
         wanted = made["metadata"]["labels"][SPEC_HASH_LABEL]

@@ -21,7 +21,7 @@ from conch_gateway.placement.worker_choice import running
 TURN_S = 0.5
 """How often one of those that wait may ask."""
 NO_PROCESS_RETRY_S = 2.0
-"""When a client is told to come again that found no process of a service."""
+"""When a client is told to come again that found no process of a service, or one that broke down or was too slow."""
 
 
 class PoolReturn:

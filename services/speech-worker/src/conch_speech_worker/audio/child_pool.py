@@ -99,7 +99,9 @@ class DecodingChildren:
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            await asyncio.wait([starting])
+            while not starting.done():
+                with suppress(asyncio.CancelledError):  # it is passed on below, once
+                    await asyncio.wait([starting])
             if starting.exception() is None:
                 await self._end(starting.result())
             raise

@@ -143,6 +143,14 @@ async def test_a_watch_that_is_cut_in_the_middle_of_an_event_goes_on_from_the_la
     assert world.server.asked[-1]["resourceVersion"] == "102"
 
 
+@pytest.mark.parametrize("line", [b"<html>\n", b"{}\n", b"[]\n"])
+async def test_a_watch_that_says_what_is_no_event_is_made_again(world: Reading, line: bytes) -> None:
+    world.server.watches[0].put_nowait(line)
+    await eventually(lambda: sum("watch" in query for query in world.server.asked) > 1, "another watch")
+    world.server.put("b")
+    await world.until(a="", b="")
+
+
 async def test_a_bookmark_is_where_the_next_watch_goes_on(world: Reading) -> None:
     changes = world.changes
     world.server.version = 500
