@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import MODEL_LABEL, SERVING_GATE, ModelId
+from conch_contracts.names import MODEL_LABEL, OPERATOR, SERVING_GATE, ModelId
 from conch_contracts.spec.engine_pool import NOT_ON_A_CLUSTER
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.agent.messages import RESTART_PATH, WITHDRAWN_PATH
@@ -82,6 +82,7 @@ class KubernetesEngines:
         namespaces: Sequence[str | None],
         clock: Callable[[], float] = time.monotonic,
         background: Background = AWAITED,
+        instance: str = OPERATOR,
     ) -> None:
         self._api = api
         self._agents = agents
@@ -89,7 +90,7 @@ class KubernetesEngines:
         self._namespaces = namespaces
         self._clock = clock
         kinds = owned_kinds(network_policies=settings.network_policy.enabled)
-        self._owned = OwnedObjects(api, namespaces, kinds, background=background)
+        self._owned = OwnedObjects(api, namespaces, kinds, background=background, instance=instance)
         self._making: CallsInFlight[Key, _Made] = CallsInFlight(background)
         self._telling: CallsInFlight[tuple[EngineName, str], bool] = CallsInFlight(background, AT_ONCE)
         self._marking: CallsInFlight[EngineName, None] = CallsInFlight(background)
