@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -62,16 +63,28 @@ def require_builder(shell: Shell) -> None:
 
 
 def _saved(images: Sequence[Image], shell: Shell) -> Iterator[Path]:
-    """Give the images as archives, each for as long as it is looked at: together they would take gigabytes."""
+    """Give the images as archives, each for as long as it is looked at: together they would take gigabytes.
+
+    The next one is written meanwhile.
+    """
     try:
         tool = find_tool(shell.environment.get("CONCH_IMAGE_TOOL"))
         _SCRATCH.mkdir(exist_ok=True)
-        for image in images:
-            say(f"{image.reference} is brought to the cluster.")
-            with TemporaryDirectory(prefix="image-", dir=_SCRATCH) as folder:
+        with TemporaryDirectory(prefix="images-", dir=_SCRATCH) as folder, ThreadPoolExecutor(1) as saver:
+
+            def save(image: Image) -> Path:
                 archive = Path(folder, f"{image.target}.tar")
                 tool.save(image, archive)
+                return archive
+
+            saving = saver.submit(save, images[0])
+            for image, following in zip(images, [*images[1:], None], strict=True):
+                archive = saving.result()
+                if following is not None:
+                    saving = saver.submit(save, following)
+                say(f"{image.reference} is brought to the cluster.")
                 yield archive
+                archive.unlink()
     except BuildFailed as error:
         raise ClusterError(str(error)) from error
 

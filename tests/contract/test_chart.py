@@ -108,6 +108,15 @@ def test_helm_finds_nothing_to_object_to(helm: Helm, case: str) -> None:
         ("networkPolicy.metricsFrom[0].ipBlock.except={10.0.0.0/8}", "metricsFrom"),
         ("images.prefix=https://registry.example.com/conch", "prefix"),
         ("images.prefix=registry.example.com/conch/", "prefix"),
+        ("ingress.host=127.0.0.1", "host"),
+        ("ingress.host=a..example.com", "host"),
+        ("addresses.clusterDomain=cluster..local", "clusterDomain"),
+        ("redis.persistence.storageClass=fast..local", "storageClass"),
+        ("gateway.tolerations[0].operator=Exist", "tolerations"),
+        ("workers.llm.tolerations[0].effect=noSchedule", "tolerations"),
+        ("workers.embed.tolerations[0].key=my key", "tolerations"),
+        ("workers.speech.tolerations[0].taint=gpu", "tolerations"),
+        ("workers.llm.podAnnotations.my key=a", "podAnnotations"),
     ],
 )
 def test_a_typing_mistake_stops_the_installation(helm: Helm, option: str, why: str) -> None:

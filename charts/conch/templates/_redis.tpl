@@ -51,7 +51,7 @@ claim
 {{- end -}}
 
 {{- define "conch.redis.externalUrl" -}}
-{{- $url := urlParse .url -}}
+{{- $url := include "conch.url" (list "redis.external.url" .url "rediss?" "(/[0-9]*)?([?][^#\\s]*)?" "rediss://redis.example.com:6380/0") | urlParse -}}
 {{- $user := "" -}}
 {{- if .passwordSecret.name -}}
 {{- $user = printf "%s:$(REDIS_PASSWORD)@" .username -}}

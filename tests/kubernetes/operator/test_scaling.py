@@ -51,6 +51,7 @@ def test_a_model_rests_without_a_pod_and_comes_back_when_something_is_held_for_i
             wait_until(lambda: ready().get("reason") == "Ready", "the word of it", 60, 0.5)
             gateway.says()
             wait_until(lambda: said()["replicas"] == 0, "no engine again", 120, 0.5)
+        world.clear()  # while an operator lets the engine go
 
 
 def test_of_two_engines_the_one_with_nothing_to_do_goes(world: Plane) -> None:

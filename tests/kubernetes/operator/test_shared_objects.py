@@ -223,6 +223,18 @@ async def test_what_others_write_into_our_objects_stays(world: Plane, operator: 
     assert "f:minReadySeconds" not in ours[0]["fieldsV1"]["f:spec"]
 
 
+async def test_a_deployment_that_somebody_has_paused_takes_up_changes_again(world: Plane, operator: Process) -> None:
+    world.namespace.apply(world.unschedulable("paused"))
+    await eventually(lambda: len(_children(world, "paused")) == len(CHILDREN), "its objects", timeout_s=60)
+    world.namespace.kubectl("rollout", "pause", "deployment/paused-engine")
+
+    def is_told() -> bool:
+        return "Conch has resumed it" in world.namespace.kubectl("describe", "deployment", "paused-engine")
+
+    await eventually(is_told, "the Event", timeout_s=60)
+    assert "paused" not in world.namespace.get("deployment", "paused-engine")["spec"]
+
+
 def _patch(world: Plane, name: str, spec: dict[str, Any]) -> None:
     world.namespace.kubectl("patch", "mdep", name, "--type=merge", "-p", json.dumps({"spec": spec}))
 

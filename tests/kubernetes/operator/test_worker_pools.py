@@ -91,6 +91,18 @@ async def test_a_pool_runs_while_a_model_of_its_kind_exists(world: Plane) -> Non
         world.clear()
 
 
+async def test_a_pool_that_is_refused_is_told_where_the_release_is_described(world: Plane) -> None:
+    def described(name: str) -> str:
+        return world.namespace.kubectl("describe", "deployment", name)
+
+    refused = deployment(world, "llm-worker")
+    refused["spec"]["template"]["spec"]["tolerations"] = [{"key": "gpu", "operator": "Has"}]
+    with world.operator(release=release(world, objects={"deployment": refused}), round_s=1):
+        world.namespace.apply(world.model("refused", engine=EXTERNAL))
+        await eventually(lambda: 'Unsupported value: "Has"' in described("the-operator"), "the Event", timeout_s=60)
+        assert "Correct workers.llm in the values of the release" in described("the-operator")
+
+
 async def test_a_pool_follows_a_step_of_its_load_within_a_minute(world: Plane) -> None:
     sequence = itertools.count(1)
 

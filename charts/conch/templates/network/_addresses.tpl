@@ -7,7 +7,7 @@ What is the release's own cannot be allowed: Redis holds the routes of everybody
 {{- $own := list -}}
 {{- $services := list (printf "kubernetes.default") (printf "%s.%s" (include "conch.name" (list . "gateway")) .Release.Namespace) -}}
 {{- if .Values.redis.external.url -}}
-{{- $own = append $own (regexReplaceAll ":[0-9]+$" (urlParse .Values.redis.external.url).host "" | trimPrefix "[" | trimSuffix "]" | lower) -}}
+{{- $own = append $own (regexReplaceAll ":[0-9]+$" (include "conch.url.authority" .Values.redis.external.url) "" | trimPrefix "[" | trimSuffix "]" | lower) -}}
 {{- else -}}
 {{- $services = append $services (printf "%s.%s" (include "conch.name" (list . "redis")) .Release.Namespace) -}}
 {{- end -}}

@@ -45,7 +45,7 @@ metadata:
 {{- if .Values.redis.external.url -}}
 # Any address: a policy cannot name a host.
 - ports:
-    - port: {{ ((urlParse .Values.redis.external.url).host | splitList ":" | rest | last) | default (include "conch.port" (list . "redis")) }}
+    - port: {{ include "conch.url.port" (list .Values.redis.external.url (include "conch.port" (list . "redis"))) }}
 {{- else -}}
 - to:
     {{- include "conch.network.pods" (list . "redis") | nindent 4 }}
@@ -77,8 +77,7 @@ metadata:
 
 {{- define "conch.network.tracesOut" -}}
 {{- with .Values.tracing.otlpEndpoint -}}
-{{- $url := urlParse . -}}
 - ports:
-    - port: {{ ($url.host | splitList ":" | rest | last) | default (ternary "443" "80" (eq $url.scheme "https")) }}
+    - port: {{ include "conch.url.port" (list . (ternary "443" "80" (hasPrefix "https:" .))) }}
 {{- end -}}
 {{- end -}}

@@ -29,7 +29,7 @@ engines:
   drainSeconds: {{ .Values.engines.drainSeconds }}
   downloads:
     env: {{ include "conch.operator.downloadEnv" .Values.engines.downloads }}
-    caBundle: {{ .Values.engines.downloads.caBundle | toJson }}
+    caBundle: {{ include "conch.operator.caBundle" .Values.engines.downloads.caBundle | toJson }}
   # Which addresses ModelDeployments may name.
   addresses: {{ include "conch.addresses" . }}
   # Who may call an engine, its agent, and who may read its metrics: for the NetworkPolicy beside each of them.
@@ -61,11 +61,21 @@ workerPools:
     {{- include "conch.workers.pool" (list . "speech-worker" .Values.workers.speech (list "Transcription")) | nindent 4 }}
 {{- end -}}
 
+{{/* conch.operator.caBundle: certificates in PEM; stops where one of them is cut off. */}}
+{{- define "conch.operator.caBundle" -}}
+{{- $begun := regexFindAll "-----BEGIN CERTIFICATE-----" . -1 -}}
+{{- $whole := regexFindAll "-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\\s]+-----END CERTIFICATE-----" . -1 -}}
+{{- if ne (len $begun) (len $whole) -}}
+{{- fail (printf "engines.downloads.caBundle has %d certificates of which %d are whole: give it as a file in PEM, with --set-file engines.downloads.caBundle=ca.pem" (len $begun) (len $whole)) -}}
+{{- end -}}
+{{- . -}}
+{{- end -}}
+
 {{- define "conch.operator.downloadEnv" -}}
 {{- $env := dict -}}
 {{- with .httpProxy }}{{ $_ := set $env "HTTP_PROXY" . }}{{ end -}}
 {{- with .httpsProxy }}{{ $_ := set $env "HTTPS_PROXY" . }}{{ end -}}
 {{- with .noProxy }}{{ $_ := set $env "NO_PROXY" . }}{{ end -}}
-{{- with .hfEndpoint }}{{ $_ := set $env "HF_ENDPOINT" . }}{{ end -}}
+{{- with .hfEndpoint }}{{ $_ := set $env "HF_ENDPOINT" (include "conch.url" (list "engines.downloads.hfEndpoint" . "https?" "(/[^?#\\s]*)?" "https://hub.example.com")) }}{{ end -}}
 {{- toJson $env -}}
 {{- end -}}

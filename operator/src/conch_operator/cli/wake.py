@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 from collections.abc import Mapping
 from functools import partial
 from http.client import HTTPException
@@ -39,10 +40,15 @@ def run(arguments: argparse.Namespace, *, environ: Mapping[str, str]) -> int:
     said = _ask(url, arguments.name, arguments.for_s, environ.get("CONCH_API_KEY"))
     if said["state"] == "failed":
         raise CommandError([f"{arguments.name} cannot be started: {said.get('reason') or 'see its status.'}"])
-    left_s = said.get("ready_in_s")
-    when = "" if left_s is None else f", ready in about {left_s:.0f} s"
-    print(f"{arguments.name} is ready" if said["state"] == "ready" else f"{arguments.name} is starting{when}")
+    state = "is ready" if said["state"] == "ready" else f"is starting{_when(said.get('ready_in_s'))}"
+    print(f"{arguments.name} {state}")
     return 0
+
+
+def _when(left_s: float | None) -> str:
+    if left_s is None:
+        return ""
+    return f", ready in about {math.ceil(left_s)} s" if left_s > 0 else ", and should be ready by now"
 
 
 def _running(state_dir: Path) -> str:

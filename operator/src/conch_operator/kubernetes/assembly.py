@@ -35,6 +35,8 @@ class Opened:
     """What a leader has open, and gives back when it stops."""
 
     api: KubernetesApi
+    instance: str
+    """The name of this operator's pod, which Events tell."""
     agents: Agents
     redis: RedisClient
     registry: RegistryView
@@ -68,7 +70,12 @@ def ports_of(release: ReleaseFile, opened: Opened, fence: int) -> LeaderPorts:
     """Return what a round reads from and acts on; `fence` goes with all that it writes."""
     background = opened.background
     engines = KubernetesEngines(
-        opened.api, opened.agents, release.engines, namespaces_of(release), background=background
+        opened.api,
+        opened.agents,
+        release.engines,
+        namespaces_of(release),
+        background=background,
+        instance=opened.instance,
     )
     sources = AgentSources(opened.api, opened.agents, background=background)
     autoscaler = Autoscaler(opened.demand, background.changed, opened.metrics, engines.wake)
@@ -94,7 +101,7 @@ def leader_round(release: ReleaseFile, opened: Opened, fence: int, status_writer
         api=opened.api,
         engines=made.engines,
         sources=made.sources,
-        pools=WorkerPools(opened.api, release, background=opened.background),
+        pools=WorkerPools(opened.api, release, background=opened.background, instance=opened.instance),
         reconciler=Reconciler(made.ports, longest_withdrawal_s=WITHDRAWAL_S, background=opened.background),
         status_writer=status_writer,
         registry=opened.registry,

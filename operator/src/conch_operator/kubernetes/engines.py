@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import MODEL_LABEL, SERVING_GATE, ModelId
+from conch_contracts.names import MODEL_LABEL, OPERATOR, SERVING_GATE, ModelId
 from conch_contracts.spec.engine_pool import NOT_ON_A_CLUSTER
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.agent.messages import RESTART_PATH, WITHDRAWN_PATH
@@ -82,6 +82,7 @@ class KubernetesEngines:
         namespaces: Sequence[str | None],
         clock: Callable[[], float] = time.monotonic,
         background: Background = AWAITED,
+        instance: str = OPERATOR,
     ) -> None:
         self._api = api
         self._agents = agents
@@ -89,7 +90,7 @@ class KubernetesEngines:
         self._namespaces = namespaces
         self._clock = clock
         kinds = owned_kinds(network_policies=settings.network_policy.enabled)
-        self._owned = OwnedObjects(api, namespaces, kinds, background=background)
+        self._owned = OwnedObjects(api, namespaces, kinds, background=background, instance=instance)
         self._making: CallsInFlight[Key, _Made] = CallsInFlight(background)
         self._telling: CallsInFlight[tuple[EngineName, str], bool] = CallsInFlight(background, AT_ONCE)
         self._marking: CallsInFlight[EngineName, None] = CallsInFlight(background)
@@ -210,24 +211,35 @@ class KubernetesEngines:
         return _Made({model.uid: model.generation for model in models}, await self._ensure(models, made))
 
     async def _ensure(self, models: Sequence[DesiredModel], made: Sequence[Object]) -> Fault | None:
-        """Make each object be there, whatever became of the others; return why one of them or of the pods is not."""
-        refused: list[str] = []
-        for one in made:
-            try:
-                if kind_of(one) == DEPLOYMENT and models[0].id in self._served:
-                    await self._ensure_engines(models[0], one)
-                else:
-                    await self._owned.ensure(one)
-            except Refused as error:
-                refused.append(str(error))
-                if kind_of(one) in _NEEDED_FIRST and not self._owned.has(one):
-                    break
+        """Make each object be there, whatever became of the others; return why one of them or of the pods is not.
+
+        What does not need one another is written at once: each write takes its time, of which many models have many.
+        """
+        deployment = _deployment(made)
+        first = [one for one in made if kind_of(one) in _NEEDED_FIRST]
+        then = [deployment, *(one for one in made if one is not deployment and one not in first)]
+        refused = await self._ensure_at_once(models, first)
+        if all(self._owned.has(one) for one in first):
+            refused += await self._ensure_at_once(models, then)
         if refused:
             said = " ".join(refused).rstrip(".")
             message = f"The API server refused an object of the model: {said}. {_NEXT_STEP}"
             return Fault(Reason.REJECTED, message)
-        deployment = _deployment(made)
         return await self._creation_failures.fault(deployment, len(self._staying.get(_model(deployment), ())))
+
+    async def _ensure_at_once(self, models: Sequence[DesiredModel], made: Sequence[Object]) -> list[str]:
+        """Make objects be there that do not need one another; return what was refused. Raises ApiError."""
+        said = await asyncio.gather(*(self._ensure_one(models, one) for one in made), return_exceptions=True)
+        for error in said:
+            if error is not None and not isinstance(error, Refused):
+                raise error
+        return [str(error) for error in said if error is not None]
+
+    async def _ensure_one(self, models: Sequence[DesiredModel], one: Object) -> None:
+        if kind_of(one) == DEPLOYMENT and models[0].id in self._served:
+            await self._ensure_engines(models[0], one)
+        else:
+            await self._owned.ensure(one)
 
     def _log_news(self, rejected: Mapping[ModelId, Fault]) -> None:
         """Log each refusal once."""

@@ -3,25 +3,23 @@
 Nothing is written that the object says already.
 """
 
-import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 
 from conch_contracts.conditions import ON_THE_WAY, Condition, ConditionStatus, ConditionType, Reason
-from conch_contracts.names import API_VERSION, KIND, OPERATOR, ModelId
+from conch_contracts.names import ModelId
 from conch_contracts.spec.status import ModelDeploymentStatus
+from conch_operator.kubernetes.api import object_events
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
-from conch_operator.kubernetes.api.kinds import EVENT, MODEL_DEPLOYMENT, Object
+from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Object
 from conch_operator.kubernetes.desired_models import Wanted, read_status, read_wanted
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.reconcile.status import ModelStatus
 from conch_operator.resources.metadata import selector_text
-from conch_operator.timestamps import micro_timestamp, timestamp
+from conch_operator.timestamps import timestamp
 
 log = logging.getLogger(__name__)
-
-_LONGEST_NOTE = 1000
 
 
 class StatusWriter:
@@ -65,7 +63,7 @@ class StatusWriter:
         }
         await self._writing.run({model: partial(self._write, *change) for model, change in changed.items()})
         events, self._untold = self._untold, {}
-        await self._telling.run({name: partial(self._tell, event) for name, event in events.items()})
+        await self._telling.run({name: partial(object_events.tell, self._api, event) for name, event in events.items()})
 
     def _first_writes(self, wanted: Wanted) -> dict[str, Callable[[], Awaitable[Object | None]]]:
         new = {
@@ -100,13 +98,6 @@ class StatusWriter:
             if error.status not in expected:
                 log.warning("A status was not written.", extra={"model": meta["name"], "error": str(error)})
             return None
-
-    async def _tell(self, event: Object) -> None:
-        try:
-            await self._api.create(EVENT, event)
-        except ApiError as error:
-            if error.status != 409:  # the same Event was written by a round that did not get to its end
-                log.warning("An Event was not written.", extra={"error": str(error)})
 
 
 def news(before: ModelStatus | None, status: ModelStatus) -> tuple[Condition, ...]:
@@ -172,34 +163,18 @@ def _scaling_body(status: ModelStatus) -> Object | None:
 
 def event_body(item: Object, said: Condition, instance: str) -> Object:
     """Return the Event that says how a model has changed; its name stands for this very transition."""
-    meta = item["metadata"]
     normal = said.reason is Reason.READY or said.reason in ON_THE_WAY or said.status is ConditionStatus.UNKNOWN
-    key = f"{meta['uid']} {said.status} {said.reason} {said.last_transition_time}"
+    key = f"{said.status} {said.reason} {said.last_transition_time}"
     if said.holds:  # an edit that fails changes the reason of a model that stays ready
         key += f" {said.observed_generation}"
-    return {
-        "apiVersion": EVENT.api_version,
-        "kind": EVENT.name,
-        "metadata": {
-            "name": f"{meta['name']}.{hashlib.sha256(key.encode()).hexdigest()[:16]}",
-            "namespace": meta["namespace"],
-        },
-        "eventTime": micro_timestamp(),
-        "type": "Normal" if normal else "Warning",
-        "reason": str(said.reason),
-        "action": "Reconcile",
-        "note": (said.message or "The model serves.")[:_LONGEST_NOTE],
-        "reportingController": f"{API_VERSION.split('/')[0]}/{OPERATOR}",
-        "reportingInstance": instance[:128],
-        "regarding": {
-            "apiVersion": API_VERSION,
-            "kind": KIND,
-            "name": meta["name"],
-            "namespace": meta["namespace"],
-            "uid": meta["uid"],
-            "resourceVersion": meta["resourceVersion"],
-        },
-    }
+    return object_events.event_body(
+        object_events.reference_to(MODEL_DEPLOYMENT, item),
+        key,
+        instance,
+        normal=normal,
+        reason=str(said.reason),
+        note=said.message or "The model serves.",
+    )
 
 
 def _held(item: Object) -> Object | None:

@@ -13,20 +13,26 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from conch_contracts.conditions import Reason
 from conch_contracts.names import MANAGED_BY_LABEL, OPERATOR
 from conch_contracts.records import ModelKind
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import DEPLOYMENT, DISRUPTION_BUDGET, Kind, Object
-from conch_operator.kubernetes.api.owned_objects import OwnedObjects, Refused, key_of
+from conch_operator.kubernetes.api.object_events import event_body, reference_to, tell
+from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused, key_of
 from conch_operator.kubernetes.pool_scaling import PoolBounds, PoolScaler
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.resources.worker_pool import POOL_LABEL, PoolPlace, make_pool
 from conch_operator.settings import ReleaseFile, WorkerPoolSettings
+from conch_operator.timestamps import micro_timestamp
 
 log = logging.getLogger(__name__)
 
 POOL_KINDS: tuple[Kind, ...] = (DEPLOYMENT, DISRUPTION_BUDGET)
 POOL_SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{POOL_LABEL}"
+TOLD_AGAIN_S = 1800.0
+"""How long the word about an object that is refused stands: half of what an API server keeps Events for by default."""
+_NEXT_STEP = "Correct workers.{pool} in the values of the release, or ask whoever runs the cluster; it is tried again."
 
 
 class WorkerPools:
@@ -38,14 +44,21 @@ class WorkerPools:
         release: ReleaseFile,
         clock: Callable[[], float] = time.monotonic,
         background: Background = AWAITED,
+        instance: str = OPERATOR,
     ) -> None:
         self._api = api
         self._release = release
         self._clock = clock
-        self._owned = OwnedObjects(api, [release.release.namespace], POOL_KINDS, POOL_SELECTOR)
+        self._instance = instance
+        namespaces = [release.release.namespace]
+        self._owned = OwnedObjects(api, namespaces, POOL_KINDS, POOL_SELECTOR, instance=instance)
+        self._refused: dict[Key, tuple[str, float]] = {}
+        """What was said of each object that is refused, and when."""
         self._needed_at: dict[str, float] = {}
         self._scalers: dict[str, PoolScaler] = {}
         self._owner: Object | None = None
+        self._operator: Object | None = None
+        """The same object, as Events name it."""
         self._ensuring: CallsInFlight[str, None] = CallsInFlight(replace(background, changed=lambda: None))
         """Their end begins no round, which would begin them again: no round needs what they say."""
         self._failure = ""
@@ -81,9 +94,29 @@ class WorkerPools:
                 wanted.add(key_of(made))
                 try:
                     await self._owned.ensure(made)
-                except Refused as error:  # models that miss their workers say so themselves
-                    log.warning("An object of a pool was refused.", extra={"pool": name, "error": str(error)})
+                except Refused as error:
+                    await self._tell_refusal(name, made, str(error))
+                else:
+                    self._refused.pop(key_of(made), None)
         await self._owned.prune_all(wanted)
+
+    async def _tell_refusal(self, pool: str, made: Object, error: str) -> None:
+        """Tell of an object that is refused: on the object, or on what it belongs to while there is none.
+
+        It is told again while it lasts, since Events are forgotten.
+        """
+        key, now = key_of(made), self._clock()
+        said, at = self._refused.get(key, ("", now))
+        if said == error and now - at < TOLD_AGAIN_S:
+            return
+        self._refused[key] = error, now
+        log.warning("An object of a pool was refused.", extra={"pool": pool, "error": error})
+        about = self._owned.reference_to(made) or self._operator
+        if about is not None:
+            mark = f"refused {error} {micro_timestamp()}"
+            note = f"The API server refused {error.rstrip('.')}. {_NEXT_STEP.format(pool=pool)}"
+            event = event_body(about, mark, self._instance, normal=False, reason=Reason.REJECTED, note=note)
+            await tell(self._api, event)
 
     async def _replicas(self, name: str, pool: WorkerPoolSettings, requests: int) -> int:
         bounds = PoolBounds(pool.min_replicas, pool.max_replicas, pool.requests_per_worker)
@@ -126,6 +159,7 @@ class WorkerPools:
         found = await self._api.get(DEPLOYMENT, self._release.release.namespace, owner.name)
         if found is None:
             raise ApiError(404, f"The Deployment {owner.name} that owns the workers does not exist.")
+        self._operator = reference_to(DEPLOYMENT, found)
         self._owner = {
             "apiVersion": owner.api_version,
             "kind": owner.kind,

@@ -15,6 +15,9 @@ _AMOUNTS = (
     ("ephemeral-storage", "4000000u", "4M", "are counted in bytes"),
     ("ephemeral-storage", "10", "10E", "at least 1Mi"),
     ("hugepages-2Mi", "4m", "0.5Gi", "are counted in bytes"),
+    ("hugepages-2Mi", "3Mi", 4194304, "write a multiple of the page's size"),
+    ("hugepages-1Gi", "512Mi", "2Gi", "write a multiple of the page's size"),
+    ("hugepages-64Ki", "100k", "128Ki", "write a multiple of the page's size"),
 )
 """Of a resource: an amount that is refused, one that is not, and what is said."""
 
@@ -150,7 +153,15 @@ FORM_CASES = (
             cpu(resources={"limits": {"amd.com/gpu": 1, "hugepages-2Mi": "4Mi", "ephemeral-storage": "1Gi"}}),
             "must name resources",
         )
-        for name in ("my cpu", "CPU", "gpu", "nvidia.com/", "nvidia.com/gpu x")
+        for name in ("my cpu", "CPU", "gpu", "nvidia.com/", "nvidia.com/gpu x", "hugepages-0Mi")
+    ),
+    Case(
+        11,
+        "a resource as a quota names it",
+        cpu(resources={"limits": {"requests.nvidia.com/gpu": 1}}),
+        "resources.limits",
+        cpu(resources={"limits": {"request.example.com/gpu": 1, "kubernetes.io/batch-cpu": "1k"}}),
+        "that begins with requests. but in a quota",
     ),
     *(
         Case(

@@ -99,7 +99,7 @@ class SlowServer(KubernetesApi):
             case _:
                 return made
 
-    async def patch(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
+    async def patch(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str = "") -> Object:
         await self._take_time("patch", name)
         now = self.models[name]
         expected = change.get("metadata", {}).get("resourceVersion")

@@ -10,7 +10,7 @@ import pytest
 from conch_contracts.names import ENCODE_PATH, GENERATE_PATH, PREPARE_PATH, PREPARE_ROWS_PATH
 from conch_contracts.records import Engine, ModelKind, Route, RoutingPolicy
 from conch_gateway.answers.reply import Reply
-from conch_gateway.generation.cold_start import HeldCaller
+from conch_gateway.generation.cold_start import HeldCaller, comment
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.watchdog import RequestActivity, WatchdogLimits, WatchdogVerdict, decide
 from conch_gateway.settings import GatewaySettings
@@ -106,6 +106,18 @@ async def test_a_stream_has_its_status_and_hears_that_an_engine_starts() -> None
     assert answer.headers[b"x-accel-buffering"] == b"no"
     assert answer.pieces[:2] == [b": an engine starts, ready in about 40 s\n\n"] * 2
     assert answer.body.endswith(b"".join(FRAMES))
+
+
+@pytest.mark.parametrize(
+    ("left_s", "said"),
+    [
+        (None, b": an engine starts\n\n"),
+        (0.2, b": an engine starts, ready in about 1 s\n\n"),
+        (0.0, b": an engine starts, and should be ready by now\n\n"),
+    ],
+)
+def test_the_comment_names_a_time_that_is_still_to_come(left_s: float | None, said: bytes) -> None:
+    assert comment(left_s) == said
 
 
 async def test_a_client_that_is_slow_to_read_of_a_start_is_not_taken_for_a_silent_worker() -> None:

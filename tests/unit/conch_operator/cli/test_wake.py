@@ -56,7 +56,8 @@ def run(gateway: Gateway, *words: str) -> int:
     ("said", "printed"),
     [
         ({"state": "ready", "ready_in_s": 0.0}, "team/chat is ready\n"),
-        ({"state": "starting", "ready_in_s": 12.4}, "team/chat is starting, ready in about 12 s\n"),
+        ({"state": "starting", "ready_in_s": 11.4}, "team/chat is starting, ready in about 12 s\n"),
+        ({"state": "starting", "ready_in_s": 0.0}, "team/chat is starting, and should be ready by now\n"),
         ({"state": "starting", "ready_in_s": None}, "team/chat is starting\n"),
     ],
 )

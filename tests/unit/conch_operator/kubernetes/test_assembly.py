@@ -46,6 +46,7 @@ def opened() -> Opened:
     reader = RegistryReader(redis, pools=tuple(Pool))
     return Opened(
         KubernetesApi(),
+        "operator-1",
         Agents(TOKENS),
         redis,
         reader,

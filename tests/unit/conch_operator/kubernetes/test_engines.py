@@ -153,74 +153,6 @@ async def test_no_reader_is_made_for_a_path_that_leads_up() -> None:
     assert CLIMBS in rejected[model.id].message
 
 
-class Refusing(Pods):
-    """An API server that keeps what is applied, but refuses objects by their kind."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__()
-        self.refused = kind
-        self.kinds: list[str] = []
-
-    async def apply(self, kind: Kind, made: Object) -> Object:
-        if kind.name == self.refused:
-            raise ApiError(403, "quota says no")
-        self.kinds.append(kind.name)
-        return {**made, "metadata": {**made["metadata"], "uid": "u", "resourceVersion": "1"}}
-
-    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        return {"metadata": {"uid": desired_model(name).uid}} if kind is MODEL_DEPLOYMENT else None
-
-
-@pytest.mark.parametrize(
-    ("refused", "made"),
-    [
-        ("Service", ["NetworkPolicy", "ConfigMap", "PodDisruptionBudget", "Deployment"]),
-        ("PodDisruptionBudget", ["NetworkPolicy", "ConfigMap", "Service", "Deployment"]),
-        ("Deployment", ["NetworkPolicy", "ConfigMap", "Service", "PodDisruptionBudget"]),
-        ("ConfigMap", ["NetworkPolicy"]),
-        ("NetworkPolicy", []),
-    ],
-)
-async def test_a_refused_object_holds_up_only_those_that_need_it(
-    refused: str, made: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    api, model = Refusing(refused), desired_model(source={"oci": {"image": "example.com/model:1"}})
-    settings = EngineSettings(agent_image="a", images={"cpu": "c"}, network_policy=SETTINGS.network_policy)
-    engines = KubernetesEngines(api, Agents(TOKENS), settings, [None])
-    for _ in range(2):
-        api.kinds.clear()
-        await engines.observe()
-        faults = (await engines.act(Plan(serve=(model,), models=(model,)))).rejected
-        assert api.kinds == made
-        assert faults[model.id].reason is Reason.REJECTED
-        assert f"{refused} tiny-" in faults[model.id].message
-        assert "quota says no. Correct what it names" in faults[model.id].message
-    assert [record.message for record in caplog.records] == ["A model cannot be run as it is wanted."]
-
-
-class Scarce(Refusing):
-    """An API server that takes every object, but no pod of a Deployment."""
-
-    def __init__(self) -> None:
-        super().__init__("none")
-
-    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: q"}
-        status = {"observedGeneration": 1, "conditions": [failure]}
-        meta = {"generation": 1, "uid": "d", "namespace": namespace}
-        spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}}
-        return {"metadata": meta, "spec": spec, "status": status}
-
-
-async def test_pods_that_are_refused_are_told_as_an_object_is() -> None:
-    model = desired_model(source={"oci": {"image": "example.com/model:1"}})
-    engines = KubernetesEngines(Scarce(), Agents(TOKENS), EngineSettings(agent_image="a", images={"cpu": "c"}), [None])
-    await engines.observe()
-    faults = (await engines.act(Plan(serve=(model,), models=(model,)))).rejected
-    assert faults[model.id].reason is Reason.REJECTED
-    assert "pods: exceeded quota: q." in faults[model.id].message
-
-
 class Keeping(Pods):
     """An API server that keeps every object that is applied."""
 
@@ -278,7 +210,7 @@ async def test_a_model_at_rest_is_woken_without_a_round_and_the_next_round_write
 
 @pytest.mark.parametrize(
     ("hangs_at", "replicas"),
-    [pytest.param("Service", [1], id="planned"), pytest.param("Deployment", [1, 0, 1], id="sent")],
+    [pytest.param("ConfigMap", [1], id="planned"), pytest.param("Deployment", [1, 0, 1], id="sent")],
 )
 async def test_a_round_that_decided_on_rest_before_a_wish_does_not_undo_it(hangs_at: str, replicas: list[int]) -> None:
     api = Keeping()
@@ -291,7 +223,7 @@ async def test_a_round_that_decided_on_rest_before_a_wish_does_not_undo_it(hangs
         engines = KubernetesEngines(api, Agents(TOKENS), settings, [None], background=Background(tasks.create_task))
         await engines.observe()
         await engines.act(Plan(serve=(awake,), models=(awake,)))
-        del api.kept["Service"]  # so that there is something to write
+        del api.kept["ConfigMap"]  # so that there is something to write
         await engines.observe()
         api.hangs_at = hangs_at
         at_rest = replace(awake, scaled=Scaled(0, order=2))

@@ -9,7 +9,7 @@ import pytest
 from conch_contracts.records import ModelKind
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
-from conch_operator.kubernetes.worker_pools import WorkerPools
+from conch_operator.kubernetes.worker_pools import TOLD_AGAIN_S, WorkerPools
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.resources.worker_pool import PoolPlace, make_pool
 from conch_operator.settings import EngineSettings, ReleaseFile, WorkerPoolSettings
@@ -94,15 +94,56 @@ async def test_a_pool_of_the_operator_before_this_one_is_not_ended_at_once(
     assert not server.objects
 
 
-async def test_a_refused_object_of_a_pool_holds_up_no_other(
-    server: Server, pools: WorkerPools, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def refuse(kind: Kind, made: Object) -> Object:
-        raise ApiError(403, "quota says no")
+OPERATOR: Object = {"metadata": {"name": "conch-operator", "namespace": "conch", "uid": "o", "resourceVersion": "1"}}
 
-    monkeypatch.setattr(server, "apply", refuse)
+
+class Refusing(Server):
+    """An API server that refuses what is applied, and keeps Events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.objects["conch-operator"] = {**OPERATOR, "kind": "other"}
+        self.events: list[Object] = []
+        self.error: ApiError | None = ApiError(400, "tolerations[0].effect: Unsupported value")
+
+    async def apply(self, kind: Kind, made: Object) -> Object:
+        if self.error is not None:
+            raise self.error
+        return await super().apply(kind, made)
+
+    async def create(self, kind: Kind, made: Object) -> Object:
+        self.events.append(made)
+        return made
+
+
+async def test_a_refused_object_of_a_pool_is_told_in_an_event_now_and_then(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Refusing()
+    fields = {
+        "release": {"namespace": "conch", "name": "conch"},
+        "engines": EngineSettings(agent_image="a"),
+        "worker_pools": {"llm": POOL},
+        "owner": {"api_version": "apps/v1", "kind": "Deployment", "name": "conch-operator"},
+    }
+    pools = WorkerPools(server, ReleaseFile.model_validate(fields), clock)
+    for _ in range(3):
+        await pools.ensure([ModelKind.LLM], {})
+    (event,) = server.events
+    assert (event["type"], event["reason"], event["metadata"]["namespace"]) == ("Warning", "Rejected", "conch")
+    assert event["regarding"]["name"] == "conch-operator", "the workers' Deployment is not there"
+    said = "The API server refused Deployment llm-worker: tolerations[0].effect: Unsupported value. Correct workers.llm"
+    assert event["note"].startswith(said)
+    assert [record.message for record in caplog.records] == ["An object of a pool was refused."]
+    clock.advance(TOLD_AGAIN_S)
     await pools.ensure([ModelKind.LLM], {})
-    assert "quota says no" in caplog.records[-1].__dict__["error"]
+    assert len({event["metadata"]["name"] for event in server.events}) == 2
+    error, server.error = server.error, None
+    await pools.ensure([ModelKind.LLM], {})
+    server.objects["llm-worker"]["metadata"]["resourceVersion"] = "2"
+    server.error = error
+    await pools.ensure([ModelKind.LLM], {})
+    assert [event["regarding"]["name"] for event in server.events][2:] == ["llm-worker"]
 
 
 async def test_no_worker_is_made_without_the_owner_that_it_goes_with(

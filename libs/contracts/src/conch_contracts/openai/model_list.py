@@ -49,7 +49,7 @@ class Model(ApiModel):
     """What a request may hold, in OpenRouter's words."""
     state: EngineState
     """`ready`: it has an engine. `resting`: it has none, and a request waits for one that starts. `not_ready`: it has
-    none, and a request gets a 503 that says why, at once or when none has come in time."""
+    none, and a request gets a 503, at once or when none has come in time; the model's status says why."""
 
 
 class ModelList(ApiModel):

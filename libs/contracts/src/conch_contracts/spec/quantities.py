@@ -72,8 +72,9 @@ ByteSize = Annotated[
 ]
 """An amount of bytes that something useful fits into."""
 
+_HUGE_PAGES = "hugepages-[1-9][0-9]{0,5}([KMGT]i|[kMGT])"
 _RESOURCE_NAME = (
-    "cpu|memory|ephemeral-storage|hugepages-[0-9]{1,6}([KMGT]i|[kMGT])|"
+    f"cpu|memory|ephemeral-storage|{_HUGE_PAGES}|"
     "[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 )
 _RESOURCE_NAMES = Obeys(
@@ -82,6 +83,13 @@ _RESOURCE_NAMES = Obeys(
         message="must name resources as Kubernetes does: cpu, memory, ephemeral-storage, or one with a domain such as "
         "nvidia.com/gpu",
         holds=lambda amounts: all(re.fullmatch(_RESOURCE_NAME, name) for name in amounts),
+    )
+)
+_NO_NAMES_OF_QUOTAS = Obeys(
+    Rule(
+        cel="!self.exists(name, name.startsWith('requests.'))",
+        message="no resource has a name that begins with requests. but in a quota: write such as nvidia.com/gpu",
+        holds=lambda amounts: not any(name.startswith("requests.") for name in amounts),
     )
 )
 _IN_CORES = "[0-9.+]+([mun]|[eE][+-]?[0-9]+)?"
@@ -125,6 +133,22 @@ _ENOUGH_BYTES = Obeys(
         ),
     )
 )
+
+
+def _is_of_whole_pages(name: str, amount: str) -> bool:
+    return quantity_value(amount) % quantity_value(name.removeprefix("hugepages-")) == 0
+
+
+_PAGES = "quantity(string(self[name])).asApproximateFloat() / quantity(name.substring(10)).asApproximateFloat()"
+_WHOLE_PAGES = Obeys(
+    Rule(
+        cel=f"self.all(name, !name.matches('^{_HUGE_PAGES}$') || {_PAGES} == double(int({_PAGES})))",
+        message="hugepages come whole: write a multiple of the page's size, such as hugepages-2Mi: 4Mi",
+        holds=lambda amounts: all(
+            _is_of_whole_pages(name, amount) for name, amount in amounts.items() if re.fullmatch(_HUGE_PAGES, name)
+        ),
+    )
+)
 Quantities = Annotated[
     Mapping[str, Quantity],
     Field(max_length=16),
@@ -133,5 +157,7 @@ Quantities = Annotated[
     _WHOLE_DEVICES,
     _WHOLE_BYTES,
     _ENOUGH_BYTES,
+    _NO_NAMES_OF_QUOTAS,
+    _WHOLE_PAGES,
 ]
 """Amounts by the name of the resource."""

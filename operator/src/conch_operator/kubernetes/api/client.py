@@ -190,8 +190,8 @@ class KubernetesApi:
         query = {"fieldManager": OPERATOR, "force": "true"}
         return await self._write("PATCH", kind.path(meta["namespace"], meta["name"]), made, query, headers)
 
-    async def patch(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
-        """Change fields of a subresource (JSON merge patch)."""
+    async def patch(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str = "") -> Object:
+        """Change fields of an object or of a subresource (JSON merge patch)."""
         headers = {"Content-Type": "application/merge-patch+json"}
         path = kind.path(namespace, name, subresource)
         return await self._write("PATCH", path, change, {"fieldManager": OPERATOR}, headers)

@@ -10,6 +10,7 @@ is written again: written as that owner's, it would be deleted after all.
 
 Other people's fields are left alone, unless ours are invalid beside them (two ports of one name, for instance): then
 everything that they changed is thrown away, once for each change, and the next round writes the object as usual.
+A Deployment that somebody has paused is resumed, and an Event says so: no change would ever come to its pods.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from conch_contracts.names import MANAGED_BY_LABEL, MODEL_LABEL, OPERATOR, SPEC_HASH_LABEL
+from conch_operator.kubernetes.api import object_events
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object, kind_of
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
@@ -25,6 +27,10 @@ from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsI
 log = logging.getLogger(__name__)
 
 _INVALID = 422
+_RESUMED = (
+    "The Deployment was paused, and Conch has resumed it: a paused one takes up no change of what it is made from. "
+    "To have no pods, set the replicas of what it is made from to 0."
+)
 
 SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{MODEL_LABEL}"
 
@@ -46,8 +52,11 @@ class OwnedObjects:
         kinds: Sequence[Kind],
         labels: str = SELECTOR,
         background: Background = AWAITED,
+        instance: str = OPERATOR,
     ) -> None:
+        """Know those of these kinds and labels; `instance`: who tells of them in Events."""
         self._api = api
+        self._instance = instance
         self._namespaces = namespaces
         self._kinds = kinds
         self._labels = labels
@@ -78,6 +87,8 @@ class OwnedObjects:
             if self._is_let_go(key, made) and not await self._has_owner(made):
                 return
             live = await self._api.apply(kind, made)
+            if live.get("spec", {}).get("paused"):
+                live = await self._resume(kind, live)
         except ApiError as error:
             if not error.answered:
                 raise
@@ -105,6 +116,11 @@ class OwnedObjects:
         """Return whether an object is there, in whatever shape."""
         return key_of(made) in self._found
 
+    def reference_to(self, made: Object) -> Object | None:
+        """Return what names an object in Events; None while it is not there."""
+        found = self._found.get(key_of(made))
+        return None if found is None else object_events.reference_to(kind_of(made), found)
+
     def has_any(self, label: str, value: str) -> bool:
         """Return whether an object with this label is there."""
         return any(item["metadata"].get("labels", {}).get(label) == value for item in self._found.values())
@@ -128,6 +144,17 @@ class OwnedObjects:
             if meta.get("uid") == owner["uid"] and "deletionTimestamp" not in meta:
                 return True
         return not owners
+
+    async def _resume(self, kind: Kind, live: Object) -> Object:
+        """Let a Deployment go on that somebody has paused; raises ApiError."""
+        meta = live["metadata"]
+        resumed = await self._api.patch(kind, meta["namespace"], meta["name"], {"spec": {"paused": None}})
+        log.warning("A paused Deployment was resumed.", extra={"object": _key(kind, live)})
+        about = object_events.reference_to(kind, resumed)
+        mark = f"resumed {_mark(live)}"
+        said = object_events.event_body(about, mark, self._instance, normal=False, reason="Resumed", note=_RESUMED)
+        await object_events.tell(self._api, said)
+        return resumed
 
     async def _put_back(self, kind: Kind, made: Object) -> bool:
         """Put an object back that cannot be merged; return whether that changed something, so that the next may."""

@@ -71,15 +71,16 @@ class PodOwners:
         return found
 
     def _note_foreign(self, pods: Mapping[EngineName, Object]) -> None:
-        """Log each once, when its ReplicaSet has had time to be seen."""
-        now, uids = self._clock(), {name: pod["metadata"]["uid"] for name, pod in pods.items()}
+        """Log each once, when its ReplicaSet has had time to be seen; one that ends may be a deleted model's."""
+        staying = {name: pod["metadata"] for name, pod in pods.items() if "deletionTimestamp" not in pod["metadata"]}
+        now, uids = self._clock(), {name: meta["uid"] for name, meta in staying.items()}
         self._unknown_since_s = {uid: self._unknown_since_s.get(uid, now) for uid in uids.values()}
         foreign = {uid for uid, since_s in self._unknown_since_s.items() if now - since_s >= PATIENCE_S}
         for name, uid in uids.items():
             if uid in foreign - self._foreign:
                 log.warning(
                     "A pod has the labels of a model's pod, but was not made for it: it is asked nothing and gets no "
-                    "requests. Take the labels away.",
+                    "requests. Take the labels away, or delete the pod.",
                     extra={"pod": name},
                 )
         self._foreign = foreign

@@ -68,6 +68,8 @@ def comment(left_s: float | None, *, wakes: bool = True) -> bytes:
         return b": no engine runs, and none is started for a request of this priority" + FRAME_END
     if left_s is None:
         return b": an engine starts" + FRAME_END
+    if left_s <= 0:
+        return b": an engine starts, and should be ready by now" + FRAME_END
     return b": an engine starts, ready in about %d s" % math.ceil(left_s) + FRAME_END
 
 

@@ -38,7 +38,9 @@ def canonical_name(route: Route, asked: str | None) -> ServedName:
 def not_found(name: str) -> ModelNotFound:
     """Return the one error for every name that is not served."""
     shown = name if len(name) <= MAX_NAME_CHARS else name[:MAX_NAME_CHARS] + "..."
-    return ModelNotFound(f"The model '{shown}' does not exist.", param="model", code="model_not_found")
+    return ModelNotFound(
+        f"The model '{shown}' does not exist, or was never ready.", param="model", code="model_not_found"
+    )
 
 
 def _unnamed(snapshot: Snapshot, name: str | None, kinds: tuple[ModelKind, ...]) -> Route:

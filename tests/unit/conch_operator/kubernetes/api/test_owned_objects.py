@@ -21,6 +21,8 @@ class Server(KubernetesApi):
         self.writes: list[str] = []
         self.error: ApiError | None = None
         self.unmergeable: set[str] = set()
+        self.paused = False
+        self.events: list[Object] = []
         self.owners: dict[str, Object] = {"owner": {"metadata": {"name": "owner", "uid": "owner"}}}
         self.asked: list[str] = []
 
@@ -45,8 +47,19 @@ class Server(KubernetesApi):
         version = int(before["metadata"]["resourceVersion"]) if before else 0
         same = before is not None and before["made"] == made
         meta = {**made["metadata"], "uid": "u", "resourceVersion": str(version if same else version + 1)}
-        self.objects[key] = {"metadata": meta, "made": made}
+        self.objects[key] = {"metadata": meta, "made": made, "spec": {"paused": True} if self.paused else {}}
         return copy.deepcopy(self.objects[key])
+
+    async def patch(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str = "") -> Object:
+        self.writes.append(f"patch {name} {change}")
+        item = self.objects[(kind.plural, name)]
+        item["metadata"]["resourceVersion"] += "1"
+        self.paused = False
+        return copy.deepcopy(item)
+
+    async def create(self, kind: Kind, made: Object) -> Object:
+        self.events.append(made)
+        return made
 
     async def reset(self, kind: Kind, made: Object) -> Object:
         name = made["metadata"]["name"]
@@ -105,6 +118,22 @@ async def test_what_somebody_else_changed_is_put_right(world: World) -> None:
     await world.round(config_map())
     world.server.objects[("configmaps", "a")]["metadata"]["resourceVersion"] = "9"
     assert await world.round(config_map()) == ["apply a"]
+
+
+async def test_a_deployment_that_somebody_has_paused_goes_on_and_an_event_says_so(world: World) -> None:
+    await world.round(deployment())
+    world.server.paused = True
+    world.server.objects[("deployments", "d")]["metadata"]["resourceVersion"] = "9"
+    assert await world.round(deployment()) == ["apply d", "patch d {'spec': {'paused': None}}"]
+    assert await world.round(deployment()) == []
+    (event,) = world.server.events
+    assert (event["type"], event["reason"], event["regarding"]["name"]) == ("Warning", "Resumed", "d")
+    assert "was paused" in event["note"]
+
+
+def deployment() -> Object:
+    meta: dict[str, Any] = {"name": "d", "namespace": "n", "labels": {}}
+    return with_hash({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": {}})
 
 
 def _removed(world: World) -> None:

@@ -86,6 +86,17 @@ async def test_a_pod_counts_only_where_the_model_made_it(change: Change, caplog:
     assert [record.__dict__["pod"] for record in caplog.records] == ["foreign"]
 
 
+async def test_nothing_is_said_of_a_pod_that_ends_after_its_model(caplog: pytest.LogCaptureFixture) -> None:
+    ending = pod()
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    owners = Owners()
+    for _ in range(2):
+        assert await owners.tell(ending) == []
+        owners.now += PATIENCE_S
+    assert await owners.tell(ending) == []
+    assert not caplog.records
+
+
 def _no_models(deployment: Object) -> None:
     deployment["metadata"].pop("ownerReferences")
 
