@@ -90,9 +90,11 @@ The tokenizer counts what can be seen: the end-of-sequence token is not in its c
 worker, which then cancels the request, so `stop_reason` is the string with every dialect. A model that is not decoupled
 answers once: its tokens come all together, and neither a stop string nor a client that goes can end its work before.
 
-`cached_tokens` of `usage.prompt_tokens_details`, and of a response's `input_tokens_details`, is 0 everywhere: the
-runtime and FasterTransformer keep no cache of prefixes, and the others do not tell how many tokens of one prompt came
-out of theirs.
+What an engine had of a prompt in a cache is 0 with every dialect: `cached_tokens` of `usage.prompt_tokens_details` and
+of a response's `input_tokens_details`, `cache_read_input_tokens` and `cache_creation_input_tokens` of a message. The
+runtime and FasterTransformer keep no cache of prefixes. vLLM does, and its backend has no output that tells of it.
+TensorRT-LLM does, and tells blocks at most (`kv_cache_reused_blocks`), of a size that it does not tell, so no tokens
+are counted of them.
 """
 
 _SPEECH = """## Speech

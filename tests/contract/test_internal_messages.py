@@ -70,6 +70,7 @@ FIRST: list[tuple[type[Message], dict[str, Any]]] = [
     (PrepareRowsRequest, {"digest": DIGEST, "texts": [None], "pictures": [SHOWN], "picture_limits": {}}),
     (PrepareRowsResponse, {"rows": [{"ids": [1]}]}),
     (PrepareRowsResponse, {"rows": [SEEN]}),
+    (PrepareRowsResponse, {"rows": [{"ids": [1], "pictures": [PICTURE]}]}),
     (PrepareRequest, {"digest": DIGEST, "chat": CHAT}),
     (PrepareRequest, {"digest": DIGEST, "chat": CHAT | {"pictures": [SHOWN]}, "picture_limits": {}}),
     (PrepareResponse, {"prompts": [{"ids": [1], "text": "a"}]}),

@@ -21,6 +21,12 @@ def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def api_key() -> str:
+    """Return a key of that Conch: the one that OPENAI_API_KEY names, else any, since our own has no keys."""
+    return os.environ.get("OPENAI_API_KEY", "x")  # noqa: TID251
+
+
+@pytest.fixture(scope="session")
 def golden() -> Golden:
     """Return the reference outputs of tiny-chat."""
     return load_golden()

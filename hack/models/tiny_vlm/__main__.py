@@ -8,11 +8,11 @@ import torch
 
 from models.drawings.tower import train_tower
 from models.tiny_vlm.folder import write_folder
-from models.tiny_vlm.golden import write_golden
+from models.tiny_vlm.golden import write_golden, write_vectors
 from models.tiny_vlm.network import chat_tokenizer, finished, new_network
 from models.tiny_vlm.training import BatchMaker, TrainingPlan, said_by_chat, train
 
-STEPS = ("tower", "train", "export", "golden")
+STEPS = ("tower", "train", "export", "golden", "vectors")
 _CHAT = Path("examples/tiny-chat")
 _KNOWN_TIMES = 4
 """So often tiny-chat's own reference stands among the texts."""
@@ -41,6 +41,8 @@ def main() -> None:
         write_folder(finished(network, _CHAT), _CHAT, folder)
     if "golden" in chosen:
         write_golden(folder)
+    if "vectors" in chosen:
+        write_vectors(folder)
 
 
 def _known_items() -> list[dict[str, list[int]]]:

@@ -22,6 +22,7 @@ from models.tiny_vlm.reference import Answer, Reference, with_pictures
 _SURE = 0.5
 """An answer is taken if no second choice is nearer, in logits: then another engine's arithmetic writes the same."""
 _TRIES = 25
+_NOTE = "greedy; arrays are in golden.npz: uint8 pixels [height, width, 3], features [positions, width]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def write_golden(folder: Path) -> None:
     )
     golden = {
         "model": folder.name,
-        "note": "greedy; arrays are in golden.npz: uint8 pixels [height, width, 3], features [positions, width]",
+        "note": _NOTE,
         "image_token_id": reference.image,
         "eos": reference.network.generation_config.eos_token_id,
         "tolerance_logprob": 1e-3,
@@ -85,6 +86,22 @@ def write_golden(folder: Path) -> None:
         },
     }
     print(json.dumps(golden["right"], indent=1), flush=True)
+    (folder / "golden.json").write_text(json.dumps(golden, ensure_ascii=False, indent=1) + "\n")
+
+
+def write_vectors(folder: Path) -> None:
+    """Add to a reference what the model makes of each of its chats as an embedding model: the vector of its prompt."""
+    reference = Reference(folder)
+    golden = json.loads((folder / "golden.json").read_text())
+    with np.load(folder / "golden.npz") as kept:
+        arrays = dict(kept)
+    vectors = [
+        reference.vector(each["prompt_ids"], [arrays[f"pixels/{name}"] for name in each["pictures"]]).numpy()
+        for each in golden["items"]
+    ]
+    np.savez_compressed(folder / "golden.npz", **{**arrays, "vectors": np.stack(vectors)})
+    golden["tolerance_vectors"] = 1e-4
+    golden["note"] = f"{_NOTE}, and vectors [chats, width] of the prompts of items"
     (folder / "golden.json").write_text(json.dumps(golden, ensure_ascii=False, indent=1) + "\n")
 
 

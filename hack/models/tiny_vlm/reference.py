@@ -98,6 +98,14 @@ class Reference:
         found: Tensor = made.pooler_output[0]
         return found
 
+    def vector(self, ids: Sequence[int], pixels: Sequence[Pixels]) -> Tensor:
+        """Return the last hidden state at the last of these ids, with length 1, [width]."""
+        seen = {"pixel_values": torch.cat([as_values(each[None]) for each in pixels])} if pixels else {}
+        with torch.no_grad():
+            states = self.network.model(input_ids=torch.tensor([ids]), **seen).last_hidden_state
+        found: Tensor = torch.nn.functional.normalize(states[0, -1], dim=-1)
+        return found
+
     def shares_right(self, pictures: int, *, held_out: bool) -> dict[str, float]:
         """Return by what is asked how many answers are right to the letter; each question is the first of its chat."""
         random, painter = Random(1_000_003 + pictures), Painter()

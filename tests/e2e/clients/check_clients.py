@@ -5,22 +5,16 @@ OPENAI_BASE_URL names the Conch, as for the SDK.
 
 import json
 import os
-from pathlib import Path
 
 import cohere
-import imageio_ffmpeg
 import litellm
-import pydub
 import pytest
-from langchain_community.document_loaders.parsers.audio import OpenAIWhisperParser
-from langchain_core.documents.base import Blob
 from langchain_openai import OpenAIEmbeddings
 from llama_index.embeddings.openai import OpenAIEmbedding
 from openai import OpenAI
 
 BASE_URL = os.environ["OPENAI_BASE_URL"]  # noqa: TID251
 ROOT_URL = BASE_URL.removesuffix("/v1")
-SPOKEN = Path(__file__).parents[3] / "examples" / "tiny-whisper" / "wavs"
 QUERY = "How is finished oil stored?"
 DOCUMENTS = ["The weather is fine today.", "Finished oil is stored in tanks.", "Bread is baked in ovens."]
 TEXTS = ["hello world", "a second, longer text"]
@@ -129,26 +123,6 @@ def test_litellm_reranks(provider: str, base: str) -> None:
     assert answer.results is not None
     assert answer.results[0]["index"] == 1
     assert len(answer.results) == 3
-
-
-@pytest.mark.parametrize("form", [None, "json", "text", "verbose_json", "srt"])
-def test_litellm_transcribes(form: str | None) -> None:
-    with (SPOKEN / "one_two_three.wav").open("rb") as file:
-        answer = litellm.transcription(
-            model="openai/tiny-whisper", file=file, api_base=BASE_URL, api_key="x", response_format=form
-        )
-    assert "one two three" in answer.text
-
-
-@pytest.mark.parametrize("form", [None, "text", "verbose_json", "vtt"])
-def test_langchain_writes_down_speech(monkeypatch: pytest.MonkeyPatch, form: str | None) -> None:
-    monkeypatch.setattr(pydub.AudioSegment, "converter", imageio_ffmpeg.get_ffmpeg_exe())
-    parser = OpenAIWhisperParser(
-        api_key="x", base_url=BASE_URL, model="tiny-whisper", language="en", response_format=form, temperature=0
-    )
-    (document,) = parser.parse(Blob.from_path(SPOKEN / "one_two_three.wav"))
-    assert "one two three" in document.page_content
-    assert document.metadata["chunk"] == 0
 
 
 @pytest.mark.parametrize("at_once", [True, False])

@@ -182,9 +182,9 @@ def test_an_answer_is_cut_at_the_end_of_the_context(client: Anthropic, golden: G
     assert message.usage.input_tokens + message.usage.output_tokens == 1024
 
 
-async def test_the_asynchronous_client_streams(base_url: str) -> None:
+async def test_the_asynchronous_client_streams(base_url: str, api_key: str) -> None:
     async with (
-        AsyncAnthropic(base_url=base_url.removesuffix("/v1"), auth_token="x") as client,
+        AsyncAnthropic(base_url=base_url.removesuffix("/v1"), auth_token=api_key) as client,
         client.messages.stream(model="tiny-chat", max_tokens=20, messages=HELLO) as told,
     ):
         text = "".join([piece async for piece in told.text_stream])

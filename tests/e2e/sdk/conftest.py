@@ -7,6 +7,6 @@ from openai import OpenAI
 
 
 @pytest.fixture
-def client(base_url: str) -> Iterator[OpenAI]:
-    with OpenAI(base_url=base_url, api_key="x", max_retries=0) as sdk:
+def client(base_url: str, api_key: str) -> Iterator[OpenAI]:
+    with OpenAI(base_url=base_url, api_key=api_key, max_retries=0) as sdk:
         yield sdk

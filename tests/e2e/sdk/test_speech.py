@@ -12,7 +12,6 @@ from openai import OpenAI
 from openai.types.audio import TranscriptionStreamEvent
 from pydantic import TypeAdapter
 
-from testkit.http.json_post import post
 from testkit.processes.conch_up import ROOT
 
 FOLDER = ROOT / "examples" / "tiny-whisper"
@@ -114,4 +113,6 @@ def test_a_model_of_another_kind_is_a_400(client: OpenAI) -> None:
 
 
 def test_a_body_of_json_is_a_415(client: OpenAI) -> None:
-    assert post(f"{client.base_url}audio/transcriptions", {"model": MODEL}).status == 415
+    with pytest.raises(openai.APIStatusError) as refusal:
+        client.post("/audio/transcriptions", body={"model": MODEL}, cast_to=object)
+    assert refusal.value.status_code == 415

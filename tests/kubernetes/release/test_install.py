@@ -6,10 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import anthropic
 import openai
 import pytest
-from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -19,6 +17,7 @@ from testkit.kubernetes.cluster import Cluster, Images, fresh_namespace
 from testkit.kubernetes.prometheus_queries import asked, chart_queries
 from testkit.kubernetes.release import NAME, Release, release
 from testkit.models.golden import Item, load_golden
+from testkit.processes.client_suites import passed
 from testkit.processes.conch_up import ROOT
 from testkit.waiting import eventually, eventually_in_thread
 
@@ -51,6 +50,14 @@ def encoders(conch: Release) -> tuple[str, ...]:
     for name in names:
         conch.wait_ready(name)
     return names
+
+
+@pytest.fixture(scope="module")
+def speech(conch: Release) -> str:
+    """Give the name of a model of speech that serves."""
+    name = conch.apply_example(EXAMPLES / "tiny-whisper.yaml")
+    conch.wait_ready(name)
+    return name
 
 
 async def text_of(client: AsyncOpenAI, model: str, item: Item) -> str:
@@ -145,39 +152,19 @@ async def test_encoders_answer_through_the_ingress_as_the_reference(conch: Relea
     await encodes_as_the_reference(conch)
 
 
-async def test_speech_is_written_through_the_ingress_as_by_the_reference(conch: Release) -> None:
-    model = conch.apply_example(EXAMPLES / "tiny-whisper.yaml")
-    conch.wait_ready(model)
-    async with conch.client() as client:
-        for item in golden(model):
-            file = EXAMPLES / model / item["file"]
-            asked = {"model": model, "language": item["language"]}
-            answer = await client.audio.transcriptions.create(**asked, file=file)
-            assert answer.text == "".join(segment["text"] for segment in item["segments"])
-            stream = await client.audio.transcriptions.create(**asked, file=file, stream=True)
-            deltas = [event.delta async for event in stream if event.type == "transcript.text.delta"]
-            assert "".join(deltas) == answer.text
-
-
-async def test_anthropics_sdk_is_answered_through_the_ingress_as_the_reference(conch: Release, tiny: str) -> None:
-    item = load_golden().named("think")
-    async with AsyncAnthropic(
-        base_url=conch.url,
-        api_key=conch.keys()[0],
-        default_headers={"Host": conch.host},
-        max_retries=0,
-        http_client=anthropic.DefaultAsyncHttpxClient(trust_env=False),
-    ) as client:
-        asked: Any = {"model": tiny, "messages": item.messages, "extra_body": {"temperature": 0}}
-        thinking: Any = {"type": "enabled", "budget_tokens": 1024}
-        async with client.messages.stream(**asked, max_tokens=1025, thinking=thinking) as stream:
-            message = await stream.get_final_message()
-        assert [block.type for block in message.content] == ["thinking", "text"]
-        assert message.usage.output_tokens == len(item.output_ids)
-        prompt = {"model": tiny, "messages": item.messages, "thinking": thinking}
-        assert (await client.messages.count_tokens(**prompt)).input_tokens == len(item.prompt_ids)
-        with pytest.raises(anthropic.NotFoundError):
-            await client.messages.create(model="nope", max_tokens=5, messages=item.messages)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("suite", "packages"),
+    [
+        ("messages/test_messages.py", None),
+        ("sdk/test_speech.py", None),
+        ("sdk/test_speech.py", "openai-previous"),
+        ("clients/check_speech.py", "clients"),
+    ],
+)
+def test_clients_get_through_the_ingress_what_they_get_without_one(
+    conch: Release, tiny: str, speech: str, suite: str, packages: str | None
+) -> None:
+    assert passed(suite, conch.client_url, packages, settings=conch.client_settings())
 
 
 async def test_a_backup_brings_the_same_models_to_a_fresh_release(

@@ -7,7 +7,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from conch_contracts.messages.encoding import EncoderTarget, Row, RowPicture
+from conch_contracts.dialects import tokens
+from conch_contracts.messages.encoding import EncoderTarget, Row
 from conch_contracts.messages.message import changed
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Pooling
@@ -17,6 +18,7 @@ from conch_embed_worker.metrics import EmbedWorkerMetrics
 from conch_kit.errors import InternalError
 from conch_kit.triton.encoder_tensors import EncoderTensors
 from conch_kit.triton.errors import EngineError, EngineRejected, EngineUnavailable
+from testkit.builders.picture_rows import picture_row, row_with_picture
 from testkit.waiting import eventually
 
 TARGET = EncoderTarget(address=EngineAddress("127.0.0.1:1"), model="m")
@@ -363,12 +365,17 @@ class SeeingEngines(FakeEngines):
         for item in config.input:
             item.optional = True
         config.output.add(name="image_embeds", data_type=11, dims=[-1])
+        for name in tokens.IMAGES:
+            config.input.add(name=name, data_type=8, dims=[-1], optional=True)
         return config
 
     async def compute(
         self, address: EngineAddress, model: str, rows: Sequence[Row], encoder: EncoderTensors, *, timeout_s: float
     ) -> Numbers:
         self.outputs.append(encoder.output)
+        if rows[0].pictures:
+            assert len(rows) == 1
+            return np.array([[rows[0].pictures[0].data[0]] * 2], np.float32)
         pictures = [row.picture for row in rows if row.picture is not None]
         if not pictures:
             return await super().compute(address, model, rows, encoder, timeout_s=timeout_s)
@@ -379,16 +386,9 @@ class SeeingEngines(FakeEngines):
 
 async def test_texts_and_pictures_of_each_size_go_apart_and_keep_their_order() -> None:
     engines = SeeingEngines()
-    rows = [Row(ids=(1, 1)), shown(2, 4), Row(ids=(3,)), shown(4, 4), shown(5, 8)]
+    rows = [Row(ids=(1, 1)), picture_row(2, 4), Row(ids=(3,)), picture_row(4, 4), picture_row(5, 8)]
+    rows += [row_with_picture(6), row_with_picture(7)]
     async with BatchQueues(engines, EmbedWorkerMetrics.register(CollectorRegistry()), 1000) as queues:  # type: ignore[arg-type]
         results = await queues.run(TARGET, rows, Pooling.MEAN, 60.0)
-    assert [result.tolist() for result in results] == [[number, number] for number in range(1, 6)]
-    assert sorted(engines.outputs) == ["image_embeds", "image_embeds", "last_hidden_state"]
-
-
-def shown(first: int, side: int) -> Row:
-    pixels = bytes([first]) * (3 * side * side)
-    numbers = (1.0, 1.0, 1.0)
-    return Row(
-        ids=(), picture=RowPicture(pixels=pixels, height=side, width=side, scale=numbers, shift=numbers, length=5)
-    )
+    assert [result.tolist() for result in results] == [[number, number] for number in range(1, 8)]
+    assert sorted(engines.outputs) == ["image_embeds"] * 2 + ["last_hidden_state"] * 3

@@ -3,7 +3,8 @@ import pytest
 
 from conch_contracts.dialects.encoder import ATTENTION_MASK, INPUT_IDS, PIXEL_VALUES, TOKEN_TYPE_IDS
 from conch_contracts.messages.encoding import Row, RowPicture
-from conch_embed_worker.batch_tensors import MAX_VECTOR, pack, pack_pictures, unpack
+from conch_contracts.messages.generation import PreparedPicture
+from conch_embed_worker.batch_tensors import MAX_VECTOR, pack, pack_pictures, pack_shown, unpack
 from conch_kit.triton.encoder_tensors import EncoderTensors
 from conch_kit.triton.errors import MalformedResponse
 
@@ -68,6 +69,20 @@ def test_numbers_are_those_of_each_row(
 def test_numbers_that_are_not_those_of_the_rows_are_refused(datatype: str, shape: tuple[int, ...], size: int) -> None:
     with pytest.raises(MalformedResponse):
         unpack(datatype, shape, bytes(size), (3, 1))
+
+
+def test_pictures_among_ids_are_shown_as_to_a_language_model_in_a_batch_of_one() -> None:
+    first = PreparedPicture(data=bytes(range(6)), height=1, width=2, start=1, length=2, digest="a")
+    second = PreparedPicture(data=bytes(3), height=1, width=1, start=4, length=1, digest="bc")
+    found = {
+        name: (kind, shape, raw) for name, kind, shape, raw in pack_shown(Row(ids=(1,) * 5, pictures=(first, second)))
+    }
+    assert found["image_pixels"] == ("UINT8", (1, 9), bytes(range(6)) + bytes(3))
+    kind, shape, raw = found["image_shapes"]
+    assert (kind, shape, np.frombuffer(raw, "<i4").tolist()) == ("INT32", (1, 2, 3), [1, 2, 3, 1, 1, 3])
+    kind, shape, raw = found["image_spans"]
+    assert (kind, shape, np.frombuffer(raw, "<i4").tolist()) == ("INT32", (1, 2, 2), [1, 2, 4, 1])
+    assert found["image_hashes"] == ("BYTES", (1, 2), b"\1\0\0\0a\2\0\0\0bc")
 
 
 def test_pictures_are_normalised_channel_by_channel() -> None:

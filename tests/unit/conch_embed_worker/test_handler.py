@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, Row, RowPicture, Task
+from conch_contracts.messages.generation import PreparedPicture
 from conch_contracts.messages.message import changed, to_json
 from conch_contracts.names import EngineAddress
 from conch_embed_worker.batch_queues import MAX_OUTPUT_BYTES, WIDE, BatchQueues
@@ -98,6 +99,10 @@ async def test_what_is_answered_counts_and_not_what_is_computed(task: Task, dime
     assert engines.batches == [40]
 
 
+def among(data: bytes = b"x" * 12, start: int = 1, length: int = 2) -> PreparedPicture:
+    return PreparedPicture(data=data, height=2, width=2, start=start, length=length, digest="a")
+
+
 def pictured(pixels: bytes = b"x" * 12, height: int = 2, length: int = 1) -> RowPicture:
     numbers = (1.0, 1.0, 1.0)
     return RowPicture(pixels=pixels, height=height, width=2, scale=numbers, shift=numbers, length=length)
@@ -113,6 +118,12 @@ def pictured(pixels: bytes = b"x" * 12, height: int = 2, length: int = 1) -> Row
         (Row(ids=(), picture=pictured(b"x" * 13)),),
         (Row(ids=(), picture=pictured(b"", height=0)),),
         (Row(ids=(), picture=pictured(length=0)),),
+        (Row(ids=(), picture=pictured(), pictures=(among(),)),),
+        (Row(ids=(), pictures=(among(),)),),
+        (Row(ids=(1, 1, 1), pictures=(among(b"x" * 11),)),),
+        (Row(ids=(1, 1, 1), pictures=(among(), among(start=2))),),
+        (Row(ids=(1, 1, 1), pictures=(among(start=-1),)),),
+        (Row(ids=(1, 1, 1), pictures=(among(length=0),)),),
     ],
 )
 async def test_rows_that_hold_nothing_whole_are_refused(rows: tuple[Row, ...]) -> None:

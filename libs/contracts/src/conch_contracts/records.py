@@ -233,6 +233,9 @@ class PictureProfile(Record):
     """Of each file."""
     allowed_domains: tuple[str, ...] = ()
     """From where pictures may be fetched, `*` for everywhere public; none: they come in the request itself."""
+    among_texts: bool = False
+    """Of an embedding model: whether one vector is made of messages with the pictures in them; else each picture has a
+    vector of its own."""
 
 
 class Route(Record):

@@ -10,7 +10,13 @@ from conch_contracts.dialects.encoder import ONNX_FILES
 from conch_contracts.records import Pooling
 from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.json_files import Json, read_object, read_objects
-from conch_operator.model_folder.vision_files import PICTURE_SETTINGS, encodes_pictures, has_tower, text_positions
+from conch_operator.model_folder.vision_files import (
+    PICTURE_SETTINGS,
+    encodes_pictures,
+    has_tower,
+    sees_pictures,
+    text_positions,
+)
 from conch_operator.state import EncoderFacts
 
 SENTENCE_FILES = ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json")
@@ -59,16 +65,18 @@ def check_towers(folder: Path, config: Json) -> None:
     """Raise SourceError where a model of texts and pictures is none that is computed, or not in a form that is."""
     if not has_tower(config):
         return
-    if not encodes_pictures(config) and not onnx_files(folder):
+    computed = _is_computed(config)
+    if not computed and not onnx_files(folder):
         message = (
             f"{folder}/config.json describes a model of the type {config.get('model_type')}, which sees. Vectors of "
-            "pictures are computed with the type clip alone, of a text or a picture by itself: use a CLIP model."
+            "pictures are computed with two types alone: use a CLIP model for a text or a picture by itself, or a "
+            "LLaVA model for messages with pictures in them."
         )
         raise SourceError(Reason.FILES_INVALID, message)
-    if encodes_pictures(config) and not list(folder.glob("*.safetensors")):
+    if computed and not list(folder.glob("*.safetensors")):
         message = (
-            f"{folder} has no *.safetensors file. A CLIP model is computed from its weights, not from ONNX: put its "
-            "safetensors there."
+            f"{folder} has no *.safetensors file. A model of the type {config.get('model_type')} is computed from its "
+            "weights, not from ONNX: put its safetensors there."
         )
         raise SourceError(Reason.FILES_MISSING, message)
 
@@ -107,6 +115,11 @@ def _labels(config: Json) -> tuple[str, ...]:
     return tuple(numbered[number] for number in sorted(numbered))
 
 
+def _is_computed(config: Json) -> bool:
+    """Tell whether a config.json describes a model that sees, of which vectors are computed from weights."""
+    return encodes_pictures(config) or sees_pictures(config)
+
+
 def _encodes_pictures(folder: Path, config: Json) -> bool:
     if not encodes_pictures(config):
         return False
@@ -121,7 +134,7 @@ def _encodes_pictures(folder: Path, config: Json) -> bool:
 def _max_tokens(folder: Path, config: Json) -> int | None:
     path = folder / "sentence_bert_config.json"
     longest = (read_object(path) or {}).get("max_seq_length") if path.is_file() else None
-    positions = text_positions(config) if encodes_pictures(config) else config.get("max_position_embeddings")
+    positions = text_positions(config) if _is_computed(config) else config.get("max_position_embeddings")
     if isinstance(positions, int) and config.get("model_type") in _PADDED_POSITIONS:
         padding = config.get("pad_token_id", 1)
         positions -= (padding if isinstance(padding, int) else 1) + 1

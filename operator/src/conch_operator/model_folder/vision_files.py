@@ -9,11 +9,14 @@ _SEEING = ("llava",)
 _ENCODING = ("clip",)
 """Types of models that make vectors of texts and of pictures, each by itself."""
 _POSITIONS = 77
-"""Of texts where a folder does not say, as transformers has it."""
+"""Of CLIP's texts where a folder does not say, as transformers has it."""
 
 
 def sees_pictures(config: Json) -> bool:
-    """Tell whether a config.json describes a language model that sees, in a form that is served here."""
+    """Tell whether a config.json describes a language model that sees, in a form that is served here.
+
+    As an embedding model it makes one vector of messages with the pictures in them.
+    """
     return config.get("model_type") in _SEEING and has_tower(config)
 
 
@@ -28,7 +31,10 @@ def has_tower(config: Json) -> bool:
 
 
 def text_positions(config: Json) -> object:
-    """Return how many tokens a text of such a model may have; where old folders have two configs, the second counts."""
+    """Return how many tokens a text of a model with a tower may have, None where nothing says so.
+
+    Where old folders have two configs, the second counts.
+    """
     named = (config.get(name) for name in ("text_config_dict", "text_config"))
     text = next((part for part in named if isinstance(part, dict)), {})
-    return text.get("max_position_embeddings", _POSITIONS)
+    return text.get("max_position_embeddings", _POSITIONS if encodes_pictures(config) else None)

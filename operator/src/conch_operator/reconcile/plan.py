@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass, field
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, ModelId, PoolId
 from conch_contracts.records import Engine, ModelKind, Route
-from conch_operator.routes.encoder_profile import encodes_pictures
+from conch_operator.routes.encoder_profile import encodes_pictures, sees_among_texts
 from conch_operator.routes.engine_contract import contract_of, encoder_output
 from conch_operator.routes.name_claims import NameClaim, claims_of
 from conch_operator.routes.route import external_engine, make_route, own_engine, scaling_fields
@@ -149,6 +149,7 @@ def engine_recipe(model: DesiredModel, facts: SourceFacts) -> EngineRecipe | Non
         output=encoder_output(model.deployment.spec.kind),
         dialect=contract.dialect,
         sees=(facts.sees and model.deployment.spec.kind is ModelKind.LLM)
+        or sees_among_texts(model.deployment.spec, facts)
         or encodes_pictures(model.deployment.spec, facts),
         pool=model.deployment.pool_id,
     )

@@ -16,7 +16,7 @@ def encoder_profile(spec: ModelSpec, facts: SourceFacts) -> EncoderProfile:
     said, chosen = facts.encoder, spec.embedding or EmbeddingSpec()
     tensors = spec.tensors or TensorsSpec()
     return EncoderProfile(
-        pooling=chosen.pooling or said.pooling or Pooling.MEAN,
+        pooling=chosen.pooling or said.pooling or _own_pooling(spec, facts),
         normalize=_normalizes(tensors.output.process, said),
         activation=_activation(spec.kind, tensors.output.process, said),
         matryoshka=said.matryoshka if chosen.matryoshka is None else chosen.matryoshka,
@@ -34,6 +34,11 @@ def encodes_pictures(spec: ModelSpec, facts: SourceFacts) -> bool:
     return spec.kind is ModelKind.EMBEDDING and facts.encoder.sees
 
 
+def sees_among_texts(spec: ModelSpec, facts: SourceFacts) -> bool:
+    """Return whether a model makes one vector of messages with the pictures in them, as the cpu runtime does."""
+    return spec.kind is ModelKind.EMBEDDING and spec.engine.cpu is not None and facts.sees
+
+
 def tensor_inputs(spec: ModelSpec) -> Mapping[str, str]:
     """Return what the model calls its inputs, where the ModelDeployment says so."""
     inputs = (spec.tensors or TensorsSpec()).inputs
@@ -44,6 +49,11 @@ def tensor_inputs(spec: ModelSpec) -> Mapping[str, str]:
 def tensor_output(spec: ModelSpec) -> str | None:
     """Return the output that the ModelDeployment names."""
     return (spec.tensors or TensorsSpec()).output.name
+
+
+def _own_pooling(spec: ModelSpec, facts: SourceFacts) -> Pooling:
+    """Return the pooling where nothing says one: of a language model's tokens the last alone has seen all others."""
+    return Pooling.LAST if sees_among_texts(spec, facts) else Pooling.MEAN
 
 
 def _own_output(spec: ModelSpec, facts: SourceFacts) -> str | None:

@@ -5,7 +5,7 @@ from conch_contracts.conditions import Reason
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.records import Dialect, ModelKind, PictureProfile
 from conch_contracts.spec.multimodal import MultimodalSpec
-from conch_operator.routes.encoder_profile import encodes_pictures
+from conch_operator.routes.encoder_profile import encodes_pictures, sees_among_texts
 from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault
 
@@ -26,6 +26,7 @@ def picture_profile(spec: ModelSpec, facts: SourceFacts, dialect: Dialect) -> Pi
         max_pixels=images.max_pixels,
         max_bytes=images.max_bytes,
         allowed_domains=images.allowed_domains,
+        among_texts=sees_among_texts(spec, facts),
     )
 
 
@@ -39,7 +40,7 @@ def blindness(model: DesiredModel, facts: SourceFacts) -> SourceFault | None:
         return SourceFault(Reason.SPEC_INVALID, said)
     if _sees(spec, facts, dialect):
         return None
-    expected = "llava" if spec.kind is ModelKind.LLM else "clip"
+    expected = "llava" if spec.kind is ModelKind.LLM else "llava or clip"
     message = (
         f"{facts.folder}/config.json describes no model that sees: expected the model_type {expected} with a "
         "vision_config. Remove spec.multimodal, or check spec.source."
@@ -48,5 +49,5 @@ def blindness(model: DesiredModel, facts: SourceFacts) -> SourceFault | None:
 
 
 def _sees(spec: ModelSpec, facts: SourceFacts, dialect: Dialect) -> bool:
-    among_texts = spec.kind is ModelKind.LLM and dialect in SEEING_DIALECTS and facts.sees
-    return among_texts or encodes_pictures(spec, facts)
+    as_language = spec.kind is ModelKind.LLM and dialect in SEEING_DIALECTS and facts.sees
+    return as_language or sees_among_texts(spec, facts) or encodes_pictures(spec, facts)

@@ -159,11 +159,12 @@ def seeing_encoder_config(
 ) -> str:
     """Return the config.pbtxt of a Python model that speaks the `encoder` dialect and may take pictures.
 
-    A request has either ids or pictures, so each input is optional.
+    A request has either ids or pictures, or ids with pictures among them, so each input is optional.
     """
     batched = "" if batch else "-1, "
     inputs = [tensor("input", logical, "TYPE_INT64", f"{batched}-1", "optional") for logical in encoder.INPUTS]
     inputs.append(tensor("input", encoder.PIXEL_VALUES, "TYPE_FP32", f"{batched}3, -1, -1", "optional"))
+    inputs += [tensor("input", name, kind, f"{batched}{dims}", "optional") for name, kind, dims in _PICTURE_INPUTS]
     outputs = (output, encoder.TEXT_EMBEDS, encoder.IMAGE_EMBEDS)
     return _encoder_config(name, inputs, outputs, parameters, instances, batch)
 

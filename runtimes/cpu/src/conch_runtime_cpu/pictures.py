@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from conch_contracts.dialects import tokens as dialect
 from conch_runtime_cpu.errors import UnservableRequest
 
-TENSORS = (dialect.IMAGE_PIXELS, dialect.IMAGE_SHAPES, dialect.IMAGE_SPANS, dialect.IMAGE_HASHES)
+TENSORS = dialect.IMAGES
 PictureTensors = Mapping[str, NDArray[np.generic]]
 """Those of a request that it has, by name."""
 NO_PICTURES: PictureTensors = {}

@@ -1,4 +1,4 @@
-"""What `triton_model` and `triton_speech` have in common: inputs out of a request, responses on its way back.
+"""What the modules of Triton's stub have in common: inputs out of a request, responses on its way back, counters.
 
 Like them it knows `triton_python_backend_utils`, which exists inside Triton's stub process alone. Annotations are not
 evaluated, because the stub adds some of that module's names only when it has loaded the model.
@@ -18,6 +18,7 @@ from conch_runtime_cpu.errors import ChannelClosed, UnservableRequest
 
 Whole = TypeVar("Whole", bound=np.integer[Any])
 FINAL = triton.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+_VISION_RUNS = "conch_cpu_vision_runs_total"
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread may keep the interpreter while another wants it: bounds what a first token waits for."""
 
@@ -46,6 +47,22 @@ class TritonChannel(Generic[R]):
         if response.error is not None:
             return failure(response.error)
         return triton.InferenceResponse([triton.Tensor(name, value) for name, value in self._pack(response)])
+
+
+class VisionCounter:
+    """Counts the pictures that were computed, among the server's own metrics; its family must live as long."""
+
+    def __init__(self, model: str) -> None:
+        self._family = triton.MetricFamily(
+            name=_VISION_RUNS,
+            description="Pictures whose features were computed, because they were not among those that are kept.",
+            kind=triton.MetricFamily.COUNTER,
+        )
+        self._counter = self._family.Metric(labels={"model": model})
+
+    def __call__(self) -> None:
+        """Count one."""
+        self._counter.increment(1)
 
 
 def failure(message: str) -> triton.InferenceResponse:

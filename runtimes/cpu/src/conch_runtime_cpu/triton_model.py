@@ -25,9 +25,16 @@ from conch_runtime_cpu.pictures import TENSORS
 from conch_runtime_cpu.requests import parse_request
 from conch_runtime_cpu.server_guard import ServerGuard
 from conch_runtime_cpu.settings import parse_settings
-from conch_runtime_cpu.triton_messages import FINAL, SWITCH_INTERVAL_S, TritonChannel, failure, given, json_text, vector
-
-_VISION_RUNS = "conch_cpu_vision_runs_total"
+from conch_runtime_cpu.triton_messages import (
+    FINAL,
+    SWITCH_INTERVAL_S,
+    TritonChannel,
+    VisionCounter,
+    failure,
+    given,
+    json_text,
+    vector,
+)
 
 
 class TritonPythonModel:
@@ -40,7 +47,7 @@ class TritonPythonModel:
         """Load the model; what this raises becomes the reason in Triton's repository index."""
         refuse_numpy_2()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        self._model = load(parse_settings(args["model_config"]), partial(_VisionCounter, args["model_name"]))
+        self._model = load(parse_settings(args["model_config"]), partial(VisionCounter, args["model_name"]))
         self._model.engine.start()
         self._model.grammars.start()
         self._guard = ServerGuard()
@@ -65,18 +72,3 @@ class TritonPythonModel:
         self._guard.end()
         self._model.grammars.stop()
         self._model.engine.stop()
-
-
-class _VisionCounter:
-    """Counts the pictures that were computed, among the server's own metrics; its family must live as long."""
-
-    def __init__(self, model: str) -> None:
-        self._family = triton.MetricFamily(
-            name=_VISION_RUNS,
-            description="Pictures whose features were computed, because they were not among those that are kept.",
-            kind=triton.MetricFamily.COUNTER,
-        )
-        self._counter = self._family.Metric(labels={"model": model})
-
-    def __call__(self) -> None:
-        self._counter.increment(1)

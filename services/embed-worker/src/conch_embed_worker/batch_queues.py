@@ -1,20 +1,21 @@
 """Brings the rows of all requests to the engines, batch by batch; `batch_selection` decides which go together.
 
-There is one queue for each model of an engine, and one for each size of pictures that it is shown. While the engine has
-nothing to do a batch leaves at once, with whatever is there; while it works, requests gather. So the batches grow with
-the load, and no clock makes anybody wait.
+There is one queue for each model of an engine, one for its texts with pictures in them, and one for each size of
+pictures that it is shown. While the engine has nothing to do a batch leaves at once, with whatever is there; while it
+works, requests gather. So the batches grow with the load, and no clock makes anybody wait.
 """
 
 import asyncio
 import logging
-import math
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
+
+from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from conch_contracts.messages.encoding import EncoderTarget, Row
 from conch_contracts.records import Pooling
@@ -25,7 +26,12 @@ from conch_embed_worker.metrics import EmbedWorkerMetrics
 from conch_embed_worker.pooling import pool
 from conch_kit.deadlines import deadlines
 from conch_kit.errors import InternalError, ServiceError
-from conch_kit.triton.encoder_tensors import EncoderTensors, read_encoder_tensors, read_picture_tensors
+from conch_kit.triton.encoder_tensors import (
+    EncoderTensors,
+    read_encoder_tensors,
+    read_picture_tensors,
+    read_seeing_tensors,
+)
 from conch_kit.triton.errors import EngineError, EngineRejected
 
 log = logging.getLogger(__name__)
@@ -43,7 +49,9 @@ WIDE = 4096
 
 PictureSize = tuple[int, int]
 """Height and width."""
-QueueKey = tuple[str, str, tuple[tuple[str, str], ...], str | None, float, Pooling | None, PictureSize | None]
+RowShape = PictureSize | Literal["text", "text with pictures"]
+"""What rows must have in common to share a batch."""
+QueueKey = tuple[str, str, tuple[tuple[str, str], ...], str | None, float, Pooling | None, RowShape]
 
 
 SizeCheck = Callable[[int], None]
@@ -253,14 +261,14 @@ class BatchQueues:
         `check_size` raises.
         """
         deadline = asyncio.get_running_loop().time() + timeout_s
-        places = _by_size(rows)
+        places = _by_shape(rows)
         if len(places) == 1:
-            (size,) = places
-            return await self._run(target, rows, pooling, size, deadline, check_size)
+            (shape,) = places
+            return await self._run(target, rows, pooling, shape, deadline, check_size)
         results: dict[int, Numbers] = {}
-        for size, indexes in places.items():
+        for shape, indexes in places.items():
             alike = [rows[index] for index in indexes]
-            found = await self._run(target, alike, pooling, size, deadline, check_size)
+            found = await self._run(target, alike, pooling, shape, deadline, check_size)
             results.update(zip(indexes, found, strict=True))
         return [results[index] for index in range(len(rows))]
 
@@ -269,13 +277,13 @@ class BatchQueues:
         target: EncoderTarget,
         rows: Sequence[Row],
         pooling: Pooling | None,
-        size: PictureSize | None,
+        shape: RowShape,
         deadline: float,
         check_size: SizeCheck | None,
     ) -> list[Numbers]:
-        """Return the result of each of these rows, which are texts, or pictures of one size."""
+        """Return the result of each of these rows, which have one shape."""
         names = tuple(sorted(target.inputs.items()))
-        key = (target.address, target.model, names, target.output, target.patience_s, pooling, size)
+        key = (target.address, target.model, names, target.output, target.patience_s, pooling, shape)
         queue = self._queues.get(key) or await self._open(key, target, pooling, deadline)
         self._queues.move_to_end(key)
         try:
@@ -290,11 +298,7 @@ class BatchQueues:
             config = await self._engines.model_config(target.address, target.model)
         if key in self._queues:
             return self._queues[key]
-        *_, size = key
-        if size is None:
-            encoder = read_encoder_tensors(config, target.inputs, target.output)
-        else:
-            encoder = read_picture_tensors(config, _CHANNELS * math.prod(size))
+        encoder = _tensors(config, target, key[-1])
         self._make_room()
         queue = BatchQueue(target, encoder, pooling, self._max_batch_tokens, self._compute, self._spawn)
         self._queues[key] = queue
@@ -334,13 +338,29 @@ class BatchQueues:
             asyncio.get_running_loop().call_soon(record)  # behind the answers, which wait for nothing else
 
 
-def _by_size(rows: Sequence[Row]) -> dict[PictureSize | None, list[int]]:
-    """Return the places of the rows that may share a batch: texts, and pictures of each size."""
-    places: dict[PictureSize | None, list[int]] = {}
+def _by_shape(rows: Sequence[Row]) -> dict[RowShape, list[int]]:
+    """Return the places of the rows of each shape: texts, those with pictures in them, and pictures of each size."""
+    places: dict[RowShape, list[int]] = {}
     for index, row in enumerate(rows):
-        size = None if row.picture is None else (row.picture.height, row.picture.width)
-        places.setdefault(size, []).append(index)
+        places.setdefault(_shape(row), []).append(index)
     return places
+
+
+def _shape(row: Row) -> RowShape:
+    if row.picture is not None:
+        return row.picture.height, row.picture.width
+    return "text with pictures" if row.pictures else "text"
+
+
+def _tensors(config: ModelConfig, target: EncoderTarget, shape: RowShape) -> EncoderTensors:
+    """Return how rows of a shape are sent to a model; raises UnknownTensors."""
+    match shape:
+        case "text":
+            return read_encoder_tensors(config, target.inputs, target.output)
+        case "text with pictures":
+            return read_seeing_tensors(config, target.inputs, target.output)
+        case height, width:
+            return read_picture_tensors(config, _CHANNELS * height * width)
 
 
 def _deliver(queue: BatchQueue, members: Sequence[BatchMember], lengths: Sequence[int], numbers: Numbers) -> None:

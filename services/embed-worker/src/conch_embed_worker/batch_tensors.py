@@ -10,28 +10,26 @@ from conch_contracts.messages.encoding import Row, RowPicture
 from conch_kit.triton import tensors
 from conch_kit.triton.encoder_tensors import EncoderTensors
 from conch_kit.triton.errors import MalformedResponse
+from conch_kit.triton.picture_tensors import PackedTensor, picture_tensors
 
 Numbers = NDArray[np.float32]
 
 MAX_VECTOR = 512 * 1024
 """Numbers in one vector; a number for each word of a vocabulary is the longest that models give."""
 
-Packed = tuple[str, str, tuple[int, ...], bytes]
-"""A tensor's name, datatype, shape and packed elements."""
-
 _CHANNELS = 3
 _ONES = {datatype: tensors.pack(datatype, (1,)) for datatype in ("INT64", "INT32", "UINT32", "UINT64")}
 _FLOATS = {"FP32": "<f4", "FP16": "<f2", "FP64": "<f8"}
 
 
-def pack(rows: Sequence[Row], encoder: EncoderTensors) -> list[Packed]:
+def pack(rows: Sequence[Row], encoder: EncoderTensors) -> list[PackedTensor]:
     """Return each input of a batch of texts.
 
     Between two requests an engine has filled the processor's caches, and every call of numpy is slow again: bytes do.
     """
     width = max(len(row.ids) for row in rows)
     sent = (len(rows), width) if encoder.batched else (width,)
-    packed: list[Packed] = []
+    packed: list[PackedTensor] = []
     for logical, name, datatype in encoder.inputs:
         if datatype not in _ONES:
             raise MalformedResponse(f"The model takes its input {name} as {datatype}, which holds no ids.")
@@ -53,7 +51,7 @@ def _filled(row: Row, logical: str, datatype: str, one: bytes) -> bytes:
             return bytes(first * len(one)) + one * (length - first)
 
 
-def pack_pictures(rows: Sequence[Row], encoder: EncoderTensors) -> list[Packed]:
+def pack_pictures(rows: Sequence[Row], encoder: EncoderTensors) -> list[PackedTensor]:
     """Return the input of a batch of pictures, which all have one size."""
     ((_, name, datatype),) = encoder.inputs
     if datatype != "FP32":
@@ -67,6 +65,11 @@ def _values(picture: RowPicture) -> Numbers:
     pixels = np.frombuffer(picture.pixels, np.uint8).reshape(picture.height, picture.width, _CHANNELS)
     values = pixels.astype(np.float32) * np.array(picture.scale, np.float32) + np.array(picture.shift, np.float32)
     return values.transpose(2, 0, 1)
+
+
+def pack_shown(row: Row) -> list[PackedTensor]:
+    """Return the inputs that show the pictures among a text's ids to its model, in a batch of one row."""
+    return [(name, datatype, (1, *shape), raw) for name, datatype, shape, raw in picture_tensors(row.pictures)]
 
 
 def unpack(datatype: str, shape: Sequence[int], raw: bytes, lengths: Sequence[int]) -> Numbers:

@@ -1,4 +1,7 @@
-"""Calls an engine with one batch, of texts or of pictures: over gRPC, or over HTTP where its address is an HTTP one."""
+"""Calls an engine with one batch, of texts or of pictures, or one text with pictures in it.
+
+Over gRPC, or over HTTP where its address is an HTTP one.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +12,7 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
 from conch_contracts.messages.encoding import Row
 from conch_contracts.names import EngineAddress
-from conch_embed_worker.batch_tensors import Numbers, pack, pack_pictures, unpack
+from conch_embed_worker.batch_tensors import Numbers, pack, pack_pictures, pack_shown, unpack
 from conch_kit.triton.checked_addresses import HTTP
 from conch_kit.triton.encoder_tensors import EncoderTensors
 from conch_kit.triton.http_client import TritonHttp
@@ -47,10 +50,12 @@ class EncoderCalls:
         self, address: EngineAddress, model: str, rows: Sequence[Row], encoder: EncoderTensors, *, timeout_s: float
     ) -> Numbers:
         """Return the model's output for a batch; raises EngineError."""
-        if rows[0].picture is None:
-            tensors = pack(rows, encoder)
-        else:
+        if rows[0].picture is not None:
             tensors = await asyncio.to_thread(pack_pictures, rows, encoder)
+        elif rows[0].pictures:
+            tensors = [*pack(rows, encoder), *pack_shown(rows[0])]
+        else:
+            tensors = pack(rows, encoder)
         lengths = [row.tokens for row in rows]
         if address.startswith(HTTP):
             output = await self._http.infer(address, model, tensors, encoder.output, timeout_s=timeout_s)

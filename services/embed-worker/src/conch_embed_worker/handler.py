@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 from conch_contracts.messages.encoding import EncodeRequest, Row, Task
+from conch_contracts.messages.generation import PreparedPicture
 from conch_contracts.messages.message import changed
 from conch_embed_worker.answer_bodies import answer, check_pooled
 from conch_embed_worker.api_errors import service_error
@@ -80,9 +81,16 @@ class EncodeHandler:
 def _is_whole(row: Row) -> bool:
     picture = row.picture
     if picture is None:
-        return bool(row.ids)
+        return bool(row.ids) and all(_is_among(len(row.ids), shown) for shown in row.pictures)
     positive = min(picture.height, picture.width, picture.length) > 0
-    return not row.ids and positive and len(picture.pixels) == picture.height * picture.width * _CHANNELS
+    whole = positive and len(picture.pixels) == picture.height * picture.width * _CHANNELS
+    return whole and not row.ids and not row.pictures
+
+
+def _is_among(ids: int, shown: PreparedPicture) -> bool:
+    """Return whether a picture is whole, and has its place among so many ids."""
+    whole = len(shown.data) == shown.height * shown.width * _CHANNELS > 0
+    return whole and shown.start >= 0 and 0 < shown.length <= ids - shown.start
 
 
 def _pooled(request: EncodeRequest) -> SizeCheck:

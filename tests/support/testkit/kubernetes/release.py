@@ -125,6 +125,18 @@ class Release:
         text = base64.b64decode(self.namespace.get("secret", f"{NAME}-conch-api-keys")["data"]["keys"]).decode()
         return [line.rpartition(":")[2] for line in text.split()]
 
+    @property
+    def client_url(self) -> str:
+        """Return the URL for clients that have `client_settings`."""
+        return f"http://{self.host}/v1"
+
+    def client_settings(self) -> Mapping[str, str]:
+        """Return variables with which any client gets through the ingress: the host is a name that no DNS knows.
+
+        So the ingress is named as the clients' proxy, of which they ask the whole URL.
+        """
+        return {"OPENAI_API_KEY": self.keys()[0], "http_proxy": self.url, "no_proxy": ""}
+
     def client(self, key: str | None = None) -> AsyncOpenAI:
         """Return the SDK's client for the release's ingress host, which tries nothing twice."""
         return AsyncOpenAI(

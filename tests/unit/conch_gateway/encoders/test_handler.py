@@ -326,7 +326,7 @@ async def test_each_worker_that_is_asked_gets_all_rows(count: int) -> None:
     await served.client.post("/v1/embeddings", {"input": "hi"})
     asked = served.upstream.sent(ENCODE_PATH)
     assert sorted(message["target"]["address"] for message in asked) == sorted([ENGINE, OTHER])
-    row = {"ids": list(range(1, 61)), "second": None, "picture": None}
+    row = {"ids": list(range(1, 61)), "second": None, "picture": None, "pictures": []}
     assert all(message["rows"] == [row] * count for message in asked)
 
 

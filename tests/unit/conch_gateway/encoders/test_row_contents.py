@@ -55,7 +55,7 @@ async def test_a_conversation_may_show_one_picture(path: str) -> None:
     assert preparation["pictures"] == [{"data": "QUJD", "param": NAME}]
     assert preparation["picture_limits"] == {"max": 1, "max_pixels": 33_000_000, "max_bytes": 6}
     (asked,) = served.upstream.sent(ENCODE_PATH)
-    assert asked["rows"] == [{"ids": [], "second": None, "picture": SEEN}]
+    assert asked["rows"] == [{"ids": [], "second": None, "picture": SEEN, "pictures": []}]
     assert asked["task"] == "embed"
 
 
@@ -195,3 +195,42 @@ async def test_a_model_of_texts_says_so(kind: ModelKind, path: str, body: dict[s
     answer = await serving(kind, answered(SCORES), 1, 1).client.post(path, body)
     assert (answer.status, answer.error["param"], answer.error["code"]) == (400, param, "unsupported_parameter")
     assert "the model takes text alone" in answer.error["message"]
+
+
+AMONG_TEXTS = PictureProfile(max=2, max_bytes=6, among_texts=True)
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/pooling"])
+async def test_a_model_that_reads_pictures_among_texts_gets_the_conversation_as_a_chat(path: str) -> None:
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS), sees=AMONG_TEXTS)
+    messages = [user(text("Is"), image(), text("red?"), image("REVG"))]
+    preparation = await prepared(served, path, {"messages": messages, "add_generation_prompt": True})
+    chat = preparation["chat"]
+    assert (preparation["texts"], preparation["pictures"], preparation["picture_scope"]) == ([], [], "all")
+    assert preparation["picture_limits"] == {"max": 2, "max_pixels": 33_000_000, "max_bytes": 6}
+    assert chat["part_lengths"] == {"0": [2, None, 4, None]}
+    assert [one["data"] for one in chat["pictures"]] == ["QUJD", "REVG"]
+    assert chat["add_generation_prompt"] is True
+
+
+async def test_such_a_model_has_vectors_of_single_tokens_too() -> None:
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS), sees=AMONG_TEXTS)
+    await prepared(served, "/pooling", {"messages": [user(image())]})
+    (asked,) = served.upstream.sent(ENCODE_PATH)
+    assert asked["task"] == "pool"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "name"),
+    [
+        ("/score", {"text_1": "a", "text_2": parts(image())}, "text_2.content.0.image_url"),
+        ("/rerank", {"query": "a", "documents": [parts(image())]}, "documents.0.content.0.image_url"),
+        ("/v2/embed", {"inputs": [parts(image())]}, "inputs.0.content.0.image_url"),
+        ("/v1/embeddings", {"messages": [user(image(), image(), image())]}, "messages.0.content.2.image_url"),
+    ],
+)
+async def test_such_a_model_has_no_rows_of_pictures_alone(path: str, body: dict[str, Any], name: str) -> None:
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS), sees=AMONG_TEXTS)
+    answer = await served.client.post(path, {"model": "enc", **body})
+    assert (answer.status, answer.error["param"]) == (400, name)
+    assert served.upstream.posts == []

@@ -9,6 +9,7 @@ from conch_kit.triton.encoder_tensors import (
     UnknownTensors,
     read_encoder_tensors,
     read_picture_tensors,
+    read_seeing_tensors,
 )
 
 INT32, INT64, FP32, FP64 = 8, 9, 11, 12
@@ -117,6 +118,15 @@ def test_a_model_without_the_tensors_of_pictures_is_refused() -> None:
         read_picture_tensors(config(), 12)
     with pytest.raises(NoPictures, match="its input input_ids alone"):
         read_picture_tensors(seeing(optional=("pixel_values",)), 12)
+
+
+def test_a_text_with_pictures_in_it_is_a_batch_of_its_own() -> None:
+    pictured = ("image_pixels", "image_shapes", "image_spans", "image_hashes")
+    made = config(("input_ids", INT64), *((name, INT32) for name in pictured), optional=pictured)
+    found = read_seeing_tensors(made, {}, None)
+    assert (found.inputs, found.output, found.max_rows) == ((("input_ids", "input_ids", "INT64"),), "logits", 1)
+    with pytest.raises(NoPictures, match="no input image_hashes"):
+        read_seeing_tensors(config(("input_ids", INT64), *((name, INT32) for name in pictured[:3])), {}, None)
 
 
 def test_texts_of_a_model_that_sees_are_sent_without_pictures() -> None:

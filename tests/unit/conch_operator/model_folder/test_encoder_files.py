@@ -164,8 +164,9 @@ def test_a_model_of_texts_and_pictures_is_known_by_its_type(
     [
         ("clip", ["model.safetensors"], None),
         ("clip", ["model.onnx"], r"computed from its weights, not from ONNX: put its safetensors there\."),
-        ("siglip", ["model.safetensors"], r"of the type siglip, which sees\. .*: use a CLIP model\."),
-        ("llava", ["model.safetensors"], r"of the type llava, which sees\. .*: use a CLIP model\."),
+        ("siglip", ["model.safetensors"], r"of the type siglip, which sees\. .*: use a CLIP model for a text"),
+        ("llava", ["model.safetensors"], None),
+        ("llava", ["model.onnx"], r"of the type llava is computed from its weights, not from ONNX"),
         ("siglip", ["model.onnx"], None),
     ],
 )

@@ -151,11 +151,13 @@ def test_every_step_says_why() -> None:
     assert planned(None, [engine(ONE)]).why[0].endswith("its model is no longer wanted")
 
 
-@pytest.mark.parametrize(("kind", "sees"), [("LLM", True), ("LLM", False), ("Embedding", True)])
+@pytest.mark.parametrize(
+    ("kind", "sees"), [("LLM", True), ("LLM", False), ("Embedding", True), ("Embedding", False), ("Rerank", True)]
+)
 def test_the_engine_of_a_language_model_that_sees_takes_pictures(kind: str, sees: bool) -> None:
     recipe = engine_recipe(desired_model(kind=kind), replace(FACTS, sees=sees))
     assert recipe is not None
-    assert recipe.sees is (sees and kind == "LLM")
+    assert recipe.sees is (sees and kind != "Rerank")
 
 
 @pytest.mark.parametrize(("kind", "sees"), [("LLM", False), ("Embedding", True), ("Rerank", False)])

@@ -7,7 +7,7 @@ import pytest
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import ServedName
-from conch_contracts.records import Dialect, PictureProfile
+from conch_contracts.records import Dialect, PictureProfile, Pooling
 from conch_operator.routes.picture_profile import blindness, picture_profile
 from conch_operator.routes.route import make_route
 from testkit.builders.model_deployments import FACTS, desired_model, model_deployment
@@ -68,14 +68,37 @@ def test_the_output_of_a_runtime_that_is_not_ours_is_read_from_its_config() -> N
     assert (route.pictures, route.encoder.output) == (PictureProfile(max=1), None)
 
 
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ({}, PictureProfile(among_texts=True)),
+        (
+            SAID,
+            PictureProfile(max=2, max_pixels=9, max_bytes=7, allowed_domains=("a.example",), among_texts=True),
+        ),
+        ({"multimodal": {"images": {"max": 0}}}, None),
+    ],
+)
+def test_a_language_model_that_sees_makes_one_vector_of_messages(
+    said: dict[str, Any], found: PictureProfile | None
+) -> None:
+    model = desired_model(kind="Embedding", **said)
+    route = make_route(model, SEES, (ServedName("m"),))
+    assert (route.pictures, route.encoder.output, route.encoder.pooling) == (found, None, Pooling.LAST)
+    assert blindness(model, SEES) is None
+    chosen = make_route(desired_model(kind="Embedding", embedding={"pooling": "mean"}), SEES, (ServedName("m"),))
+    assert chosen.encoder.pooling is Pooling.MEAN
+
+
 def test_a_folder_sees_for_its_own_kind_alone() -> None:
-    assert picture_profile(model_deployment(kind="Embedding").spec, SEES, Dialect.ENCODER) is None
+    external = model_deployment(kind="Embedding", engine={"external": {"grpc": "triton:8001"}}).spec
+    assert picture_profile(external, SEES, Dialect.ENCODER) is None
     assert picture_profile(model_deployment(kind="Rerank").spec, ENCODES, Dialect.ENCODER) is None
     assert picture_profile(model_deployment().spec, ENCODES, Dialect.TOKENS) is None
     assert make_route(desired_model(kind="Embedding"), FACTS, (ServedName("m"),)).encoder.output is None
-    fault = blindness(desired_model(kind="Embedding", **SAID), SEES)
+    fault = blindness(desired_model(kind="Embedding", **SAID), FACTS)
     assert fault is not None
-    assert "expected the model_type clip" in fault.message
+    assert "expected the model_type llava or clip" in fault.message
     assert blindness(desired_model(kind="Embedding", **SAID), ENCODES) is None
 
 

@@ -77,6 +77,10 @@ def test_an_embedding_model_that_may_see_has_inputs_and_outputs_of_both_kinds() 
         "attention_mask": [-1],
         "token_type_ids": [-1],
         "pixel_values": [3, -1, -1],
+        "image_pixels": [-1],
+        "image_shapes": [-1, 3],
+        "image_spans": [-1, 2],
+        "image_hashes": [-1],
     }
     assert [tensor.name for tensor in seeing.output] == [LAST_HIDDEN_STATE, "text_embeds", "image_embeds"]
     assert dict(seeing.parameters) == dict(plain.parameters)

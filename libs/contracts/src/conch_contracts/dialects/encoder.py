@@ -15,6 +15,10 @@ A model of texts and pictures takes batches of either, and its vectors have any 
 | pixel_values | FP32 [B, 3, S, S] | pictures, normalised; instead of texts  |
 | text_embeds  | FP32 [B, D]       | the vector of each text                 |
 | image_embeds | FP32 [B, D]       | the vector of each picture              |
+
+A model that makes one vector of a text and the pictures in it gives `last_hidden_state`. A text with pictures is a
+batch of its own, beside whose ids are `image_pixels`, `image_shapes`, `image_spans` and `image_hashes` as in
+`conch_contracts.dialects.tokens`, each with a first dimension of 1.
 """
 
 INPUT_IDS = "input_ids"

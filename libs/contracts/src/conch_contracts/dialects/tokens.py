@@ -37,6 +37,8 @@ IMAGE_PIXELS = "image_pixels"
 IMAGE_SHAPES = "image_shapes"
 IMAGE_SPANS = "image_spans"
 IMAGE_HASHES = "image_hashes"
+IMAGES = (IMAGE_PIXELS, IMAGE_SHAPES, IMAGE_SPANS, IMAGE_HASHES)
+"""What shows the pictures of a prompt: all of them, or none."""
 PARAMETERS = "parameters"
 TOKEN_IDS = "token_ids"
 LOGPROBS = "logprobs"

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from conch_contracts.messages.generation import PreparedPicture
 from conch_contracts.messages.message import Message, MessageDigest, TokenLimit
 from conch_contracts.messages.tokenization import ChatInput, Picture, PictureLimits
 from conch_contracts.names import EngineAddress
@@ -36,10 +37,12 @@ class Row(Message, frozen=True, kw_only=True):
     """One text or one pair of texts as ids, or one picture."""
 
     ids: tuple[int, ...]
-    """None of a picture."""
+    """None of a picture that is a row."""
     second: int | None = None
     """Where the second text of a pair begins."""
     picture: RowPicture | None = None
+    pictures: tuple[PreparedPicture, ...] = ()
+    """Those that stand among the ids, as pixels."""
 
     @property
     def tokens(self) -> int:
@@ -59,7 +62,7 @@ class PrepareRowsRequest(Message, frozen=True, kw_only=True):
     pictures: tuple[Picture, ...] = ()
     """One for each None of `texts`, in this order."""
     picture_limits: PictureLimits | None = None
-    """None: the model makes no rows of pictures, and there are none."""
+    """None: the model sees no pictures, and there are none."""
     picture_scope: str = ""
     """As in `PrepareRequest`."""
     pairs: tuple[str, ...] = ()
@@ -69,6 +72,7 @@ class PrepareRowsRequest(Message, frozen=True, kw_only=True):
     truncate_firsts: TokenLimit | None = None
     """Cut each of `texts` that has a partner in `pairs` at so many tokens first."""
     chat: ChatInput | None = None
+    """Its pictures stand among the ids of its one row."""
     add_special_tokens: bool = True
     truncate: TokenLimit | None = None
     """Cut each row at so many tokens, special ones included, as the model's tokenizer does."""
@@ -77,6 +81,11 @@ class PrepareRowsRequest(Message, frozen=True, kw_only=True):
     longest: int | None = None
     """The model's longest input: a text that is not cut and longer for certain is refused without being encoded, and
     a longer pair tells how many of its tokens are the first text's."""
+
+    @property
+    def shown(self) -> tuple[Picture, ...]:
+        """All pictures of the request."""
+        return self.pictures if self.chat is None else self.chat.pictures
 
 
 class PrepareRowsResponse(Message, frozen=True, kw_only=True):

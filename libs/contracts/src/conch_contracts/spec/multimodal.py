@@ -22,7 +22,7 @@ class ImagesSpec(SpecPart):
     """What a model takes of pictures."""
 
     max: Annotated[Integer, Field(ge=0, le=256)] = 8
-    """So many in one prompt; 0: none, though the model could see them. A model that makes vectors of pictures is shown
+    """So many in one prompt; 0: none, though the model could see them. CLIP, which makes vectors of pictures, is shown
     one at a time. Default: 8."""
     max_pixels: Annotated[Integer, Field(ge=1, le=178_956_970)] = 33_000_000
     """Width times height of each, as it comes. Default: 33000000."""

@@ -1,11 +1,12 @@
 """Pure: which tensors a model takes and gives, from its own config and the names that the deployment sets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelInput, ModelOutput
 
 from conch_contracts.dialects import encoder as dialect
+from conch_contracts.dialects import tokens
 
 MAX_ROWS = 256
 MAX_PARALLEL = 64
@@ -94,6 +95,18 @@ def read_picture_tensors(config: ModelConfig, values: int) -> EncoderTensors:
         parallel=_parallel(config),
         token_numbers=0,
     )
+
+
+def read_seeing_tensors(config: ModelConfig, inputs: Mapping[str, str], output: str | None) -> EncoderTensors:
+    """Return how a text with pictures in it is sent to a model: it is a batch of its own.
+
+    Raises UnknownTensors as `read_encoder_tensors`, and NoPictures.
+    """
+    given = {item.name for item in config.input}
+    missing = next((name for name in tokens.IMAGES if name not in given), None)
+    if missing is not None:
+        raise NoPictures(f"The model has no input {missing}, so it takes no pictures among texts.")
+    return replace(read_encoder_tensors(config, inputs, output), max_rows=1)
 
 
 def _parallel(config: ModelConfig) -> int:

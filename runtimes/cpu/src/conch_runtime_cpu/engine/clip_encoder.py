@@ -31,6 +31,9 @@ class ClipEncoder:
 
     def answer(self, given: Given) -> tuple[str, Numbers]:
         """Return the output's name and the vectors of a batch; raises UnservableRequest for one that is wrong."""
+        unknown = next((name for name in given if name not in (*dialect.INPUTS, dialect.PIXEL_VALUES)), None)
+        if unknown is not None:
+            raise UnservableRequest(f"{unknown}: this model sees pictures by themselves, as {dialect.PIXEL_VALUES}")
         if dialect.PIXEL_VALUES not in given:
             return dialect.TEXT_EMBEDS, self._of_texts(given)
         if dialect.INPUT_IDS in given:

@@ -5,6 +5,7 @@ prefix of the cache, and a prefill binds one row in place. Nothing is copied in 
 to memory that this module owns.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,16 @@ class ShownFeatures:
     """[F, width]"""
     rows: Ids
     """For each id the row among the features, or -1."""
+
+    @classmethod
+    def among(cls, length: int, starts: Sequence[int], features: Sequence[NDArray[np.float32]]) -> "ShownFeatures":
+        """Return the features of all pictures of so many ids, where the ids of each begin there."""
+        rows = np.full(length, _NO_ROW, np.int64)
+        first = 0
+        for start, found in zip(starts, features, strict=True):
+            rows[start : start + len(found)] = np.arange(first, first + len(found))
+            first += len(found)
+        return cls(np.concatenate(features), rows)
 
     def part(self, start: int, end: int) -> "ShownFeatures":
         """Return what belongs to some of the ids."""

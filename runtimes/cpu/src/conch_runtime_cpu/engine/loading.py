@@ -1,6 +1,6 @@
 """Builds an engine from its settings: the folder is read, converted if need be, and loaded."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,18 +11,11 @@ from conch_runtime_cpu.engine.grammar_compilation import GrammarCompilation, Tok
 from conch_runtime_cpu.engine.response_queue import ResponseQueue
 from conch_runtime_cpu.engine.response_tensors import PartialResponse
 from conch_runtime_cpu.engine.scheduler import Scheduler
-from conch_runtime_cpu.engine.vision import OnnxVision, SeenPictures
-from conch_runtime_cpu.errors import UnusableModel
+from conch_runtime_cpu.engine.vision import OnnxVision, SeenPictures, VisionCounter, picture_shape, uncounted
 from conch_runtime_cpu.graphs.config_json import read_config
 from conch_runtime_cpu.graphs.conversion import converted_decoder, converted_seeing_decoder
 from conch_runtime_cpu.graphs.decoder_architecture import DecoderArchitecture, parse_decoder_architecture
-from conch_runtime_cpu.graphs.vision_architecture import (
-    VisionArchitecture,
-    read_vision_architecture,
-    sees_pictures,
-    text_config,
-)
-from conch_runtime_cpu.pictures import PictureShape
+from conch_runtime_cpu.graphs.vision_architecture import read_seeing_architecture, sees_pictures
 from conch_runtime_cpu.requests import ModelLimits
 from conch_runtime_cpu.settings import RuntimeSettings
 
@@ -48,9 +41,7 @@ class _Parts:
     limits: ModelLimits
 
 
-def load(
-    settings: RuntimeSettings, vision_counter: Callable[[], Callable[[], None]] = lambda: _uncounted
-) -> LoadedModel:
+def load(settings: RuntimeSettings, vision_counter: VisionCounter = uncounted) -> LoadedModel:
     """Load a model; raises UnusableModel.
 
     Of one that sees, `vision_counter` makes what is called each time a picture was computed.
@@ -74,20 +65,14 @@ def _text_alone(settings: RuntimeSettings, config: Mapping[str, object]) -> _Par
     return _Parts(OnnxDecoder(model, served, slots), None, ModelLimits(served.vocabulary, served.context))
 
 
-def _seeing(
-    settings: RuntimeSettings, config: Mapping[str, object], vision_counter: Callable[[], Callable[[], None]]
-) -> _Parts:
+def _seeing(settings: RuntimeSettings, config: Mapping[str, object], vision_counter: VisionCounter) -> _Parts:
     folder = settings.model_folder
-    text, vision = parse_decoder_architecture(text_config(config)), read_vision_architecture(folder, config)
-    if vision.image_token >= text.vocabulary:
-        raise UnusableModel(
-            f"config.json: image_token_index ({vision.image_token}) must be below vocab_size ({text.vocabulary})."
-        )
+    text, vision = read_seeing_architecture(folder, config)
     served, slots = _within(settings, text)
     files = converted_seeing_decoder(folder, text, vision, settings.quantization, settings.cache_folder)
     tower = OnnxVision(files.vision)
     decoder = OnnxDecoder(files.decoder, served, slots, feature_width=tower.warm_up())
-    limits = ModelLimits(served.vocabulary, served.context, _picture_shape(vision))
+    limits = ModelLimits(served.vocabulary, served.context, picture_shape(vision))
     return _Parts(decoder, SeenPictures(tower, settings.feature_cache_bytes, vision_counter()), limits)
 
 
@@ -95,11 +80,3 @@ def _within(settings: RuntimeSettings, architecture: DecoderArchitecture) -> tup
     """Return the architecture with the context that is served, and how many sequences run at once."""
     served = replace(architecture, context=min(architecture.context, settings.max_length or architecture.context))
     return served, slots_within(served, settings.max_batch_size, settings.kv_cache_bytes)
-
-
-def _picture_shape(vision: VisionArchitecture) -> PictureShape:
-    return PictureShape(vision.side, vision.features, vision.image_token)
-
-
-def _uncounted() -> None:
-    """Count nothing."""

@@ -10,7 +10,6 @@ There are no threads and no clock here: `engine_thread` calls `step` again and a
 """
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
@@ -283,7 +282,8 @@ class _Sequence:
             found = seen.find(picture)
             self._features.append(seen.look(picture) if found is None else found)
             if len(self._features) == len(pictures):
-                self._shown = _shown(self.request, self._features)
+                starts = [one.start for one in pictures]
+                self._shown = ShownFeatures.among(len(self.request.prompt), starts, self._features)
             if found is None:
                 return False
         return True
@@ -338,13 +338,3 @@ class _Sequence:
             )
         reason = self._mask.fault or "the other parameters allow no token that the grammar allows"
         return SequenceEvent(self.key, error=f"{INVALID_PREFIX}grammar: {reason}")
-
-
-def _shown(request: GenerationRequest, features: Sequence[Features]) -> ShownFeatures:
-    """Return the features of all pictures of a prompt, and which of its ids has which."""
-    rows = np.full(len(request.prompt), -1, np.int64)
-    first = 0
-    for picture, found in zip(request.pictures, features, strict=True):
-        rows[picture.start : picture.start + len(found)] = np.arange(first, first + len(found))
-        first += len(found)
-    return ShownFeatures(np.concatenate(features), rows)

@@ -11,12 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch_runtime_cpu.engine.onnx_session import half_of_the_cores, open_session
+from conch_runtime_cpu.graphs.vision_architecture import VisionArchitecture
 from conch_runtime_cpu.graphs.vision_graph import FEATURES, PIXELS
-from conch_runtime_cpu.pictures import ShownPicture
+from conch_runtime_cpu.pictures import PictureShape, ShownPicture
 
 Features = NDArray[np.float32]
 """[features, width]"""
 Pixels = NDArray[np.uint8]
+VisionCounter = Callable[[], Callable[[], None]]
+"""Makes what is called each time a picture was computed."""
+
+
+def uncounted() -> Callable[[], None]:
+    """Return what counts nothing."""
+    return lambda: None
+
+
+def picture_shape(vision: VisionArchitecture) -> PictureShape:
+    """Return what every picture of a model is like."""
+    return PictureShape(vision.side, vision.features, vision.image_token)
 
 
 class OnnxVision:
@@ -44,6 +57,11 @@ class SeenPictures:
         self._left_bytes = most_bytes
         self._computed = computed
         self._features: OrderedDict[bytes, Features] = OrderedDict()
+
+    def features(self, picture: ShownPicture) -> Features:
+        """Return a picture's features, which are computed where they are not there."""
+        found = self.find(picture)
+        return self.look(picture) if found is None else found
 
     def find(self, picture: ShownPicture) -> Features | None:
         """Return a picture's features if they are there."""

@@ -17,7 +17,7 @@ from conch_contracts.cpu_runtime import Quantization
 from conch_runtime_cpu.graphs.clip_architecture import ClipArchitecture
 from conch_runtime_cpu.graphs.clip_graphs import build_clip_picture_graph, build_clip_text_graph
 from conch_runtime_cpu.graphs.decoder_architecture import DecoderArchitecture
-from conch_runtime_cpu.graphs.decoder_graph import build_decoder_graph
+from conch_runtime_cpu.graphs.decoder_graph import build_decoder_graph, build_hidden_state_graph
 from conch_runtime_cpu.graphs.encoder_architecture import read_encoder_architecture
 from conch_runtime_cpu.graphs.encoder_graph import build_encoder_graph
 from conch_runtime_cpu.graphs.llava_weights import llava_weights
@@ -55,7 +55,7 @@ class WhisperFiles:
 
 @dataclass(frozen=True, slots=True)
 class SeeingFiles:
-    """The two ONNX files of one folder of a language model that sees."""
+    """The two ONNX files of one folder of a language model that sees, whatever is made with it."""
 
     decoder: Path
     vision: Path
@@ -88,6 +88,21 @@ def converted_seeing_decoder(
     if not entry.is_dir():
         graphs = {
             _MODEL: lambda: build_decoder_graph(text, weights, quantization, sees=True),
+            _VISION: lambda: build_vision_graph(vision, weights),
+        }
+        _save(graphs, entry)
+    return SeeingFiles(entry / _MODEL, entry / _VISION)
+
+
+def converted_seeing_encoder(
+    folder: Path, text: DecoderArchitecture, vision: VisionArchitecture, cache: Path
+) -> SeeingFiles:
+    """Return the ONNX files of a LLaVA-like folder of which vectors are made; raises UnusableModel."""
+    weights = llava_weights(folder)
+    entry = cache / _content_key(folder, weights, f"seeing encoder {GRAPH_VERSION} {VISION_GRAPH_VERSION}\n{vision}\n")
+    if not entry.is_dir():
+        graphs = {
+            _MODEL: lambda: build_hidden_state_graph(text, weights),
             _VISION: lambda: build_vision_graph(vision, weights),
         }
         _save(graphs, entry)

@@ -18,6 +18,9 @@ The graph of a model that sees pictures has two inputs more, and is else the sam
 |--------------|--------------|----------------------------------------------------------------------|
 | features     | FP32 [F, H]  | what takes the place of embeddings; at least one row                 |
 | feature_rows | INT64 [B, S] | the row among `features` for each token; -1 for its own embedding    |
+
+A model of which vectors are made has a graph of its own, that takes whole texts and remembers none: `input_ids`,
+`seqlens_k`, `total_len` and those two are its inputs, and its output is `last_hidden_state`, FP32 [B, S, H].
 """
 
 from collections.abc import Sequence
@@ -28,6 +31,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
 from conch_contracts.cpu_runtime import Quantization
+from conch_contracts.dialects.encoder import LAST_HIDDEN_STATE
 from conch_runtime_cpu.graphs.decoder_architecture import DecoderArchitecture
 from conch_runtime_cpu.graphs.nodes import Nodes
 from conch_runtime_cpu.graphs.quantization import BLOCK, quantize
@@ -49,17 +53,45 @@ def build_decoder_graph(
     return _DecoderGraph(architecture, weights, quantization, sees=sees).build()
 
 
+def build_hidden_state_graph(architecture: DecoderArchitecture, weights: Weights) -> ModelProto:
+    """Return a model that sees, up to its last hidden state, as ONNX; raises UnusableModel when a tensor is missing.
+
+    No token sees those behind it, so rows that are padded at their ends need no mask.
+    """
+    return _DecoderGraph(architecture, weights, Quantization.NONE, sees=True, remembers=False).build_hidden_state()
+
+
 class _DecoderGraph:
     def __init__(
-        self, architecture: DecoderArchitecture, weights: Weights, quantization: Quantization, *, sees: bool
+        self,
+        architecture: DecoderArchitecture,
+        weights: Weights,
+        quantization: Quantization,
+        *,
+        sees: bool,
+        remembers: bool = True,
     ) -> None:
         self._shape = architecture
         self._weights = weights
         self._bits = quantization.bits
         self._sees = sees
+        self._remembers = remembers
         self._nodes = Nodes()
 
     def build(self) -> ModelProto:
+        embedding, normed = self._hidden_state()
+        kept = self._nodes.node("GatherND", [normed, "keep"], batch_dims=1)
+        self._head(kept, embedding)
+        return self._nodes.model("decoder", self._inputs(), self._outputs())
+
+    def build_hidden_state(self) -> ModelProto:
+        _, normed = self._hidden_state()
+        self._nodes.add("Identity", [normed], [LAST_HIDDEN_STATE])
+        output = helper.make_tensor_value_info(LAST_HIDDEN_STATE, TensorProto.FLOAT, ["B", "S", "H"])
+        return self._nodes.model("hidden_state", [*self._ids_and_lengths(), *self._feature_inputs()], [output])
+
+    def _hidden_state(self) -> tuple[str, str]:
+        """Add all but the head; return the table of embeddings, and what the last layer gives, normalised."""
         shape = self._shape
         self._rotary_tables()
         embedding = self._nodes.constant("embedding", self._weights["model.embed_tokens.weight"])
@@ -70,9 +102,7 @@ class _DecoderGraph:
         for layer in range(shape.layers):
             hidden, residual = self._layer(layer, hidden, residual)
         normed, _ = self._norm("model.norm", hidden, residual)
-        kept = self._nodes.node("GatherND", [normed, "keep"], batch_dims=1)
-        self._head(kept, embedding)
-        return self._nodes.model("decoder", self._inputs(), self._outputs())
+        return embedding, normed
 
     def _with_features(self, embedded: str) -> str:
         """Put features in the place of the embeddings that have a row among them; the others stay bit for bit."""
@@ -103,7 +133,7 @@ class _DecoderGraph:
     def _attention(self, layer: int, hidden: str) -> str:
         shape = self._shape
         prefix = f"model.layers.{layer}.self_attn"
-        past = [f"past.{layer}.k", f"past.{layer}.v"]
+        past = [f"past.{layer}.k", f"past.{layer}.v"] if self._remembers else ["", ""]
         present = [f"present.{layer}.k", f"present.{layer}.v"]
         attended = f"{prefix}.attended"
         self._nodes.add(
@@ -192,12 +222,17 @@ class _DecoderGraph:
 
     def _inputs(self) -> list[ValueInfoProto]:
         return [
-            helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["B", "S"]),
-            helper.make_tensor_value_info("seqlens_k", TensorProto.INT32, ["B"]),
-            helper.make_tensor_value_info("total_len", TensorProto.INT32, [1]),
+            *self._ids_and_lengths(),
             helper.make_tensor_value_info("keep", TensorProto.INT64, ["B", "K", 1]),
             *(self._feature_inputs() if self._sees else ()),
             *self._kv("past"),
+        ]
+
+    def _ids_and_lengths(self) -> list[ValueInfoProto]:
+        return [
+            helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["B", "S"]),
+            helper.make_tensor_value_info("seqlens_k", TensorProto.INT32, ["B"]),
+            helper.make_tensor_value_info("total_len", TensorProto.INT32, [1]),
         ]
 
     def _feature_inputs(self) -> list[ValueInfoProto]:

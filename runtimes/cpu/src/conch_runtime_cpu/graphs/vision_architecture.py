@@ -11,6 +11,7 @@ from pathlib import Path
 from conch_runtime_cpu.errors import UnusableModel
 from conch_runtime_cpu.graphs.clip_architecture import ClipTower, parse_clip_tower, part_of, positive
 from conch_runtime_cpu.graphs.config_json import read_json, refuse_quantized
+from conch_runtime_cpu.graphs.decoder_architecture import DecoderArchitecture, parse_decoder_architecture
 
 ARCHITECTURE = "LlavaForConditionalGeneration"
 _MODEL_TYPE = "llava"
@@ -93,6 +94,18 @@ def text_config(config: Mapping[str, object]) -> Mapping[str, object]:
     tied = bool(text.get("tie_word_embeddings")) or bool(config.get("tie_word_embeddings"))
     named = {"architectures": [_TEXT_ARCHITECTURES[str(kind)]], "tie_word_embeddings": tied}
     return {**_TEXT_DEFAULTS[str(kind)], **said, **named}
+
+
+def read_seeing_architecture(
+    folder: Path, config: Mapping[str, object]
+) -> tuple[DecoderArchitecture, VisionArchitecture]:
+    """Return the text model and the tower of a folder whose `config.json` is parsed; raises UnusableModel."""
+    text, vision = parse_decoder_architecture(text_config(config)), read_vision_architecture(folder, config)
+    if vision.image_token >= text.vocabulary:
+        raise UnusableModel(
+            f"config.json: image_token_index ({vision.image_token}) must be below vocab_size ({text.vocabulary})."
+        )
+    return text, vision
 
 
 def read_vision_architecture(folder: Path, config: Mapping[str, object]) -> VisionArchitecture:

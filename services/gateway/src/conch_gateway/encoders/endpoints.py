@@ -74,7 +74,7 @@ class EncoderEndpoint(Generic[E]):
             route=route,
             name=canonical_name(route, request.model),
             work=work,
-            preparation=b"" if work.rows.pictures else to_json(work.rows),
+            preparation=b"" if work.rows.shown else to_json(work.rows),
             make_body=self.body_maker(request, route),
             request_id=request.request_id,
             user=request.user,

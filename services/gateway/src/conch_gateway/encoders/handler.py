@@ -158,7 +158,7 @@ class EncoderHandler:
 
     async def _tokenize(self, resolved: ResolvedEncoding, exchange: Exchange, stages: Stages) -> EncodeJob:
         work, message = resolved.work, resolved.preparation
-        if work.rows.pictures:
+        if work.rows.shown:
             message = await self._pictures.written(work.rows, resolved.route, exchange)
         try:
             with stages.tokenizing() as headers:

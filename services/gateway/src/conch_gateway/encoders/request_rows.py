@@ -18,6 +18,7 @@ from conch_gateway.encoders import row_contents
 from conch_gateway.encoders.row_contents import Content, PictureContent, field_of
 from conch_gateway.encoders.text_names import TextField, TextNames, text_field
 from conch_gateway.errors.bad_request import conflicting, invalid, missing, unsupported_by_model
+from conch_gateway.requests import content_parts
 from conch_gateway.requests.tokenizer_request import check_vocabulary, rendering
 from conch_gateway.upstream.port import Header
 from conch_kit.errors import InvalidRequest
@@ -87,10 +88,11 @@ def embeddings(request: EmbeddingRequest, route: Route) -> EncoderWork:
 
 def pooling(request: PoolingRequest, route: Route) -> EncoderWork:
     """Return the work of a pooling request; raises InvalidRequest."""
-    tasks = POOLING_TASKS[route.kind] if route.pictures is None else _PICTURED_TASKS
+    pictured = row_contents.are_pictures(route)
+    tasks = _PICTURED_TASKS if pictured else POOLING_TASKS[route.kind]
     task = request.task or tasks[0]
     if task not in tasks:
-        what = f"a model of kind {route.kind}" if route.pictures is None else "a model of texts and pictures"
+        what = "a model of texts and pictures" if pictured else f"a model of kind {route.kind}"
         raise unsupported_by_model("task", f"{what} takes {' or '.join(tasks)}")
     if route.kind is ModelKind.CLASSIFY:
         return _pooled_classes(request, route, Task.POOL if task == "token_classify" else Task.SCORE)
@@ -259,11 +261,13 @@ def is_binary(request: InputFields) -> bool:
 
 def _inputs(request: TextInput, route: Route) -> tuple[PrepareRowsRequest, TextNames]:
     rows = _rows(request, route)
-    if request.messages is not None and route.pictures is not None and route.chat_template is None:
+    if request.messages is not None and row_contents.are_pictures(route) and route.chat_template is None:
         return _seen(request, request.messages, route)
     if request.messages is not None:
         chat = chat_input(request, request.messages, route)
-        return rows(chat=chat, add_special_tokens=bool(request.add_special_tokens)), TextNames((TextField("messages"),))
+        sight = {} if route.pictures is None else {"picture_limits": content_parts.limits(route.pictures)}
+        special = bool(request.add_special_tokens)
+        return rows(chat=chat, add_special_tokens=special, **sight), TextNames((TextField("messages"),))
     texts = _texts(request)
     single = isinstance(request.input, list) and isinstance(request.input[0], int)
     names = TextNames((TextField("input") if single else text_field("input", request.input),))

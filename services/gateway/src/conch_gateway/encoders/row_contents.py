@@ -10,7 +10,7 @@ from conch_contracts.openai.encoders.fields import InParts
 from conch_contracts.openai.encoders.rerank import DocumentText
 from conch_contracts.records import Route
 from conch_gateway.encoders.text_names import TextField, text_field
-from conch_gateway.errors.bad_request import invalid
+from conch_gateway.errors.bad_request import invalid, unsupported_by_model
 from conch_gateway.requests import content_parts
 from conch_gateway.requests.chat_messages import plain_text
 from conch_kit.errors import InvalidRequest
@@ -83,8 +83,15 @@ def for_tokenizer(contents: Sequence[Content], route: Route) -> Mapping[str, Any
     return {"texts": texts, "pictures": pictures, "picture_limits": content_parts.limits(route.pictures)}
 
 
+def are_pictures(route: Route) -> bool:
+    """Return whether a model takes pictures as rows of their own."""
+    return route.pictures is not None and not route.pictures.among_texts
+
+
 def picture_of(content: PictureContent, route: Route) -> Picture:
     """Return a row's picture for the tokenizer; raises InvalidRequest for what the model does not take."""
+    if route.pictures is not None and route.pictures.among_texts:
+        raise unsupported_by_model(content.name, "the model sees pictures in 'messages' alone, among their texts")
     picture = content_parts.picture(content.part, content.name, route)
     if content.fault is not None:
         raise content.fault

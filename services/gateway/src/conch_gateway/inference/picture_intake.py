@@ -64,13 +64,13 @@ class PictureIntake:
 
 def _pictures(work: PictureWork) -> tuple[Picture, ...]:
     if isinstance(work, PrepareRowsRequest):
-        return work.pictures
+        return work.shown
     return () if work.chat is None else work.chat.pictures
 
 
 def _showing(work: PictureWork, pictures: tuple[Picture, ...]) -> PictureWork:
     """Return the work with these pictures in the places of its own."""
-    if isinstance(work, PrepareRowsRequest) or work.chat is None:
+    if work.chat is None:
         return changed(work, pictures=pictures)
     return changed(work, chat=changed(work.chat, pictures=pictures))
 

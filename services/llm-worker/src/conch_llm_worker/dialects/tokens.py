@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
+from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from conch_contracts.dialects import tokens as wire
-from conch_contracts.messages.generation import GenerateRequest, PreparedPicture, PreparedPrompt, SamplingParameters
+from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt, SamplingParameters
 from conch_contracts.messages.message import to_json
 from conch_kit.triton.errors import MalformedResponse
+from conch_kit.triton.picture_tensors import picture_tensors
 from conch_kit.triton.tensors import Outputs, add_input, add_raw, new_request
 from conch_llm_worker.dialects.capability_check import refuse
 from conch_llm_worker.dialects.engine_call import EngineCall
@@ -16,7 +17,6 @@ from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDel
 
 T = TypeVar("T")
 
-_CHANNELS = 3
 _ENDS = {
     wire.FINISH_STOP: EngineEnd.STOP,
     wire.FINISH_LENGTH: EngineEnd.LENGTH,
@@ -31,19 +31,9 @@ def engine_call(request: GenerateRequest, prompt: PreparedPrompt, sampling: Samp
     add_input(message, wire.INPUT_IDS, "INT32", [len(prompt.ids)], prompt.ids)
     add_input(message, wire.PARAMETERS, "BYTES", [1], [to_json(sampling)])
     if prompt.pictures:
-        _add_pictures(message, prompt.pictures)
+        for tensor in picture_tensors(prompt.pictures):
+            add_raw(message, *tensor)
     return EngineCall(message, TokensReader(), streamed=True)
-
-
-def _add_pictures(message: ModelInferRequest, pictures: Sequence[PreparedPicture]) -> None:
-    pixels = b"".join(picture.data for picture in pictures)
-    shapes = [size for picture in pictures for size in (picture.height, picture.width, _CHANNELS)]
-    spans = [number for picture in pictures for number in (picture.start, picture.length)]
-    digests = [picture.digest.encode() for picture in pictures]
-    add_raw(message, wire.IMAGE_PIXELS, "UINT8", [len(pixels)], pixels)
-    add_input(message, wire.IMAGE_SHAPES, "INT32", [len(pictures), _CHANNELS], shapes)
-    add_input(message, wire.IMAGE_SPANS, "INT32", [len(pictures), 2], spans)
-    add_input(message, wire.IMAGE_HASHES, "BYTES", [len(pictures)], digests)
 
 
 class TokensReader:

@@ -1,4 +1,4 @@
-"""Texts and pairs of texts as rows of ids, and pictures as rows of pixels, for encoders.
+"""Texts and pairs of texts as rows of ids, and pictures as rows of pixels or among the ids, for encoders.
 
 The tokenizer itself cuts and joins texts. Many short ones come at once, so they are encoded together.
 """
@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from conch_contracts.messages.encoding import PrepareRowsRequest, PrepareRowsResponse, Row
 from conch_contracts.messages.generation import PictureForm
 from conch_kit.errors import InvalidRequest
-from conch_tokenizer.pictures.picture_reader import NO_PICTURES, PictureOrder
+from conch_tokenizer.pictures.picture_reader import PictureOrder
 from conch_tokenizer.pictures.row_pictures import rows_of_pictures
 from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
-from conch_tokenizer.text.prompt_pictures import check_pictures
+from conch_tokenizer.text.prompt_pictures import cut_between_pictures
+from conch_tokenizer.text.prompts import prompt_of_chat
 
 
 def prepare_rows(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> PrepareRowsResponse:
@@ -50,11 +51,12 @@ def _limit(request: PrepareRowsRequest) -> int | None:
 
 def _from_chat(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> list[Row]:
     assert request.chat is not None
-    check_pictures(tokenizer.model.pictures, request.chat, NO_PICTURES)
-    rendered = tokenizer.renderer.render(request.chat, add_special_tokens=request.add_special_tokens)
-    tokenizer.check_size([rendered.text], param="messages")
-    tokenizer.check_fits(rendered.text, _limit(request), param="messages")
-    return [_cut(rendered.encode(), request)]
+    order = PictureOrder(request.picture_limits, PictureForm.PIXELS, request.picture_scope)
+    prompt = prompt_of_chat(
+        tokenizer, request.chat, order, add_special_tokens=request.add_special_tokens, context=_limit(request)
+    )
+    kept = _kept(request)
+    return [Row(ids=prompt.ids[kept], pictures=cut_between_pictures(prompt, kept))]
 
 
 def _from_texts(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> list[Row]:
@@ -116,7 +118,9 @@ def _encode(
 
 
 def _cut(ids: Sequence[int], request: PrepareRowsRequest) -> Row:
+    return Row(ids=tuple(ids[_kept(request)]))
+
+
+def _kept(request: PrepareRowsRequest) -> slice:
     keep = request.truncate
-    if keep is not None and request.truncation_side == "left":
-        return Row(ids=tuple(ids[-keep:]))
-    return Row(ids=tuple(ids[:keep]))
+    return slice(-keep, None) if keep is not None and request.truncation_side == "left" else slice(keep)
