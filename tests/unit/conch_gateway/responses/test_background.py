@@ -297,6 +297,24 @@ async def test_an_answer_is_kept_when_the_store_comes_back() -> None:
         assert one.gateway.registry.get_sample_value(LOST) == 0
 
 
+class GoesWithTheAnswer(MemoryResponses):
+    """A store that takes an answer that has ended, and then answers no more."""
+
+    async def put(self, owner: str, response_id: str, record: bytes) -> bool:
+        kept = await super().put(owner, response_id, record)
+        self.away = orjson.loads(record)["response"]["status"] == "completed"
+        return kept
+
+
+async def test_a_store_that_goes_once_it_has_the_answer_breaks_nothing() -> None:
+    async with running(store=GoesWithTheAnswer()) as one:
+        one.go_on.set()
+        await one.end()
+        assert one.record["status"] == "completed"
+        labels = {"endpoint": "responses", "model": "tiny-chat", "status": "200", "outcome": "ok"}
+        assert one.gateway.registry.get_sample_value("conch_gateway_requests_total", labels) == 1
+
+
 @pytest.mark.usefixtures("quick")
 async def test_an_answer_that_the_store_never_takes_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "_KEEP_FOR_S", 0)
