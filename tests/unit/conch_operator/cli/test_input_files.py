@@ -27,6 +27,13 @@ def test_other_broken_json_is_named_by_its_place(tmp_path: Path, text: str) -> N
         read_model_config(file)
 
 
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "model_config.json"
+    file.write_bytes("für".encode("latin-1"))
+    with pytest.raises(CommandError, match=r"model_config\.json: cannot be read"):
+        read_model_config(file)
+
+
 def test_a_model_of_a_file_that_cannot_be_is_named_by_its_place(tmp_path: Path) -> None:
     file = tmp_path / "model_config.json"
     good = {"name": "one", "url": "http://h:8001", "path": "/models/one"}
