@@ -89,6 +89,13 @@ async def test_an_engine_that_must_restart_is_not_live_for_a_while_and_may_end_a
     assert not agent.termination.must_restart
 
 
+async def test_a_folder_without_a_tokenizer_has_no_bundle(agent: Agent) -> None:
+    for file in agent.path.glob("*.json"):
+        file.unlink()
+    status, body = await agent.ask("GET", "/bundle")
+    assert (status, b"holds no tokenizer files" in body) == (409, True)
+
+
 @pytest.mark.parametrize(
     ("says", "status", "answer"),
     [
