@@ -191,5 +191,12 @@ def test_arguments_that_are_nested_too_deeply_are_refused(text: str) -> None:
     assert refused.value.param == "messages.0.tool_calls.0.function.arguments"
 
 
+def test_the_arguments_of_a_call_are_looked_at() -> None:
+    deep = calling(call(arguments="[" * 200 + "]" * 200))
+    with pytest.raises(InvalidRequest, match="level") as refused:
+        request(USER, deep, result())
+    assert str(refused.value.param).endswith(".tool_calls.0.function.arguments")
+
+
 def test_arguments_that_are_no_json_are_a_text() -> None:
     check_arguments("[" * 200, "messages.0")
