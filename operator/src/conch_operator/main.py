@@ -145,8 +145,7 @@ class Operator:
 
 async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer on the port that other services serve on; the operator has only its admin port."""
-    if scope["type"] == "http":
-        await respond(send, 404, b"", [])
+    await respond(send, 404, b"", [])
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """The client of agents, against a real agent, and against pods that are none."""
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -77,22 +78,40 @@ async def test_no_more_is_read_of_a_bundle_without_end_than_the_largest_holds(mo
             await agents.bundle(ADDRESS)
 
 
-@pytest.fixture
-def agent(tmp_path: Path) -> Iterator[int]:
-    """Give the port of an agent that was told what a pod of ADDRESS' owner is told."""
+@contextmanager
+def running_agent(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Yield the process and the port of an agent that was told what a pod of ADDRESS' owner is told."""
     port = free_port()
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}  # noqa: TID251
-    told = {"folder": tmp_path, "shown_folder": "/models/tiny", "port": port, "host": "127.0.0.1"}
+    told = {"folder": folder, "shown_folder": "/models/tiny", "port": port, "host": "127.0.0.1"}
     environ |= {f"CONCH_{name.upper()}": str(value) for name, value in told.items()}
     environ["CONCH_TOKEN_SHA256"] = TOKENS.told(ADDRESS.owner)
     process = subprocess.Popen(tied([sys.executable, "-m", "conch_operator.agent.main"]), env=environ)
     try:
         wait_until(lambda: process.poll() is not None or _answers(port), "the agent", 60)
         assert process.poll() is None
-        yield port
+        yield process, port
     finally:
         process.terminate()
         process.wait(30)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[int]:
+    """Give the port of an agent."""
+    with running_agent(tmp_path) as (_, port):
+        yield port
+
+
+def test_an_agent_that_is_to_end_waits_for_no_end_of_its_engine(tmp_path: Path) -> None:
+    with (
+        running_agent(tmp_path) as (process, port),
+        socket.create_connection(("127.0.0.1", port)) as hook,
+    ):
+        hook.sendall(b"GET /withdrawn HTTP/1.1\r\nhost: agent\r\n\r\n")  # is answered after 45 s
+        assert _answers(port), "what came before this was read"
+        process.terminate()
+        assert process.wait(30) == 0
 
 
 async def test_a_real_agent_answers_the_operator_of_its_release_and_nobody_else(agent: int) -> None:

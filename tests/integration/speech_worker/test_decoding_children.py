@@ -14,7 +14,7 @@ import soundfile
 
 from conch_kit.errors import InvalidRequest
 from conch_speech_worker.audio.child_messages import DecodingLimits
-from conch_speech_worker.audio.child_pool import DecodingChildren
+from conch_speech_worker.audio.child_pool import DecodedSound, DecodingChildren, _fork_server_id
 
 LONG_S = 120.0
 LIMITS = DecodingLimits(max_audio_s=LONG_S, memory_bytes=512 * 1024 * 1024, cpu_s=int(LONG_S), silence_s=LONG_S)
@@ -52,6 +52,40 @@ async def test_who_goes_while_a_child_starts_leaves_neither_it_nor_what_it_was_g
                 with suppress(asyncio.CancelledError):
                     await decoding
                 assert (descriptors(), len(psutil.Process().children(recursive=True))) == (before, others), number
+
+
+async def test_a_child_that_has_ended_takes_no_descriptor_whoever_remembers_it() -> None:
+    with tempfile.TemporaryFile() as file:
+        async with DecodingChildren() as children:
+            others, before = set(multiprocessing.process._children), descriptors()
+            async with children.decoding(file.fileno(), LIMITS):
+                (child,) = multiprocessing.process._children - others
+            assert descriptors() == before
+            with pytest.raises(ValueError, match="closed"):
+                child.is_alive()
+
+
+async def test_a_child_has_bounds_and_dies_with_the_fork_server() -> None:
+    with tempfile.TemporaryFile() as file:
+        soundfile.write(file, np.zeros(320_000, np.int16), 16_000, format="WAV")
+        file.flush()
+        async with DecodingChildren() as children:
+            others = set(multiprocessing.process._children)
+            async with children.decoding(file.fileno(), LIMITS) as sound:
+                await sound.read()  # it waits for room to write more
+                (child,) = multiprocessing.process._children - others
+                process = psutil.Process(child.pid)
+                assert process.rlimit(psutil.RLIMIT_CPU) == (LIMITS.cpu_s, LIMITS.cpu_s)
+                assert process.rlimit(psutil.RLIMIT_FSIZE) == process.rlimit(psutil.RLIMIT_CORE) == (0, 0)
+                assert LIMITS.memory_bytes < process.rlimit(psutil.RLIMIT_AS)[1] < LIMITS.memory_bytes + 2 * 1024**3
+                psutil.Process(_fork_server_id()).kill()
+                with pytest.raises(InvalidRequest, match="breaks the decoder"):
+                    await to_the_end(sound)
+
+
+async def to_the_end(sound: DecodedSound) -> None:
+    while await sound.read():
+        pass
 
 
 class SlowChild:

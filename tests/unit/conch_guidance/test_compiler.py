@@ -172,6 +172,7 @@ def test_white_space_is_what_the_client_says(compiler: GrammarCompiler, tokenize
         (GRAMMAR, 'root ::= "a" missing', "not found"),
         (GRAMMAR, "start: <no_such_token>", "token"),
         (GRAMMAR, "start: " + "(" * 5_000 + '"a"' + ")" * 5_000, "nested"),
+        (GRAMMAR, "root ::= " + "(" * 5_000 + '"a"' + ")" * 5_000, "nested too deeply"),
         (TAGS, {"type": "structural_tag"}, "format: Field required"),
         (TAGS, [1], "should be an object"),
         (TAGS, tags({"type": "unheard_of"}), "format"),

@@ -14,6 +14,8 @@ from conch_guidance.regex_inspection import inspect_regex
         r'("[^"]*",)*',
         r"\[\s*(\d+\s*,\s*)*\d+\s*\]",
         r"(.*\n)*",
+        r"(\t+\n)*",
+        r"(\D+\d)*",
         r"(a+b)*",
         r"(ab|cd)+",
         r"(a+){2}",
@@ -34,6 +36,7 @@ def test_what_is_clear_or_cannot_be_read_here_is_left_to_the_compiler(expression
     "expression",
     [
         "(a+)+$", "(.*a){30}", "([a-z]+)*", "(a*)*", "(x+x+)+y", r"(\w+\s?)*", "(.+, )*", "(?:(?:a|b)+)+",
+        r"(\n+)+", r"([\t\f]+)*", r"(\D+)+", r"(\.+)+", r"(a+\b)+", r"(\w+[^\s])*",
         r"(\s*\w+)*", "^(([a-z])+.)+[A-Z]([a-z])+$", r"([/\w.-]*)*",
     ],
 )  # fmt: skip

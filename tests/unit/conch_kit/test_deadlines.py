@@ -4,6 +4,7 @@ import asyncio
 import gc
 import weakref
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -81,6 +82,24 @@ async def test_one_that_removes_another_keeps_it_from_coming() -> None:
     await eventually(lambda: bool(first.calls or second.calls), "one of them")
     await asyncio.sleep(0)
     assert len(first.calls) + len(second.calls) == 1
+
+
+async def test_of_many_timers_that_replace_each_other_one_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, timers = asyncio.get_running_loop(), list[float]()
+    call_at = loop.call_at
+
+    def counted(when: float, callback: Any, *args: Any, **more: Any) -> asyncio.TimerHandle:
+        if callback == deadlines()._look:
+            timers.append(when)
+        return call_at(when, callback, *args, **more)
+
+    monkeypatch.setattr(loop, "call_at", counted)
+    await added(60)
+    for number in range(9, 0, -1):  # each comes before all others
+        deadlines().remove(await added(number * SOON_S))
+    assert len(timers) == 10
+    await eventually(lambda: loop.time() > max(timers[:10]) + 0.001, "the end of all that were replaced")
+    assert len([when for when in timers if when > loop.time()]) <= 1
 
 
 async def test_work_within_its_limit_is_left_alone() -> None:

@@ -160,6 +160,23 @@ async def test_a_name_that_nobody_answers_for_is_a_time_out() -> None:
     assert failed.value.status == 504
 
 
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [(OSError("no such name"), 400), (UnicodeError("label too long"), 400), (TimeoutError(), 504)],
+    ids=["no such name", "no name at all", "no answer in time"],
+)
+async def test_a_name_that_cannot_be_looked_up_is_refused_and_one_without_an_answer_a_time_out(
+    fault: Exception, status: int
+) -> None:
+    class Failing(PlayedNames):
+        async def __call__(self, host: str) -> None:  # type: ignore[override]
+            raise fault
+
+    with pytest.raises(ServiceError) as failed:
+        await fetcher_of(80, Failing({})).fetch(fetch_request(f"http://{GOOD}/"))
+    assert failed.value.status == status
+
+
 async def test_a_server_that_is_not_there_is_a_failure() -> None:
     async with serving(answer(PNG)) as server:
         pass

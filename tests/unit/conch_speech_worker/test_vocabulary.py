@@ -4,8 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 from conch_contracts.dialects.speech import START, TRANSCRIBE
+from conch_kit.bundles.tokenizer_cache import TokenizerUnreadable
 from conch_speech_worker.vocabulary import TranscriptVocabulary
 
 FOLDER = Path(__file__).parents[3] / "examples" / "tiny-whisper"
@@ -23,3 +26,9 @@ def test_special_tokens_are_written_as_the_model_knows_them():
     said = json.loads((FOLDER / "generation_config.json").read_text())
     ids = (said["decoder_start_token_id"], said["lang_to_id"]["<|zh|>"], said["task_to_id"]["transcribe"])
     assert WHISPER.marks(ids) == f"{START}<|zh|>{TRANSCRIBE}"
+
+
+@pytest.mark.parametrize("data", [b"{}", b"\xff", Tokenizer(WordLevel({"a": 0}, unk_token="a")).to_str().encode()])
+def test_a_tokenizer_that_is_none_of_a_whisper_model_is_refused(data):
+    with pytest.raises(TokenizerUnreadable, match=r"cannot be read|has no token"):
+        TranscriptVocabulary.from_json(data)

@@ -63,8 +63,6 @@ def make_app(
                 return 404, b"not found\n", _TEXT
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
         if _is_operators(scope) and not _is_trusted(scope, token_hash):
             await respond(send, 401, _NO_TOKEN, [*_TEXT, (b"www-authenticate", b"Bearer")])
             return

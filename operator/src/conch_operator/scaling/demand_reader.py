@@ -72,7 +72,7 @@ class DemandReader(BackgroundLoops):
     async def _comes_before(self, end_s: float) -> bool:
         """Wait for a record; return whether one came in time."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, end_s - time.monotonic())):
+            async with asyncio.timeout(end_s - time.monotonic()):
                 await self._record_came.wait()
         came = self._record_came.is_set() and time.monotonic() < end_s
         if came:

@@ -25,7 +25,8 @@ def holds(cron: str, time_zone: str, unix_s: float) -> bool:
 
 @lru_cache(maxsize=4096)
 def _names(cron: str, time_zone: str, minute: int) -> bool:
-    local = datetime.fromtimestamp(minute * 60, ZoneInfo(time_zone))
+    # As a clock on the wall shows it: with a zone, CronSim leaves out the minute in which summer time begins or ends.
+    local = datetime.fromtimestamp(minute * 60, ZoneInfo(time_zone)).replace(tzinfo=None)
     try:
         return next(CronSim(cron, local - _MINUTE)) == local
     except (CronSimError, StopIteration):  # a day that never comes, such as the 31st of February

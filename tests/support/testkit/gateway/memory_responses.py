@@ -17,6 +17,8 @@ class MemoryResponses:
         """How often an answer could not be kept."""
         self.told = 0
         """How many notes were left."""
+        self.asked = 0
+        """How often somebody looked for a note."""
 
     async def get(self, owner: str, response_id: str) -> Record | None:
         self._answer()
@@ -36,6 +38,7 @@ class MemoryResponses:
         return self.records.pop((owner, response_id), None) is not None
 
     async def note(self, owner: str, response_id: str, note: ResponseNote) -> str | None:
+        self.asked += 1
         self._answer()
         return self.notes.get((owner, response_id, note))
 
@@ -47,3 +50,12 @@ class MemoryResponses:
     def _answer(self) -> None:
         if self.away:
             raise Unavailable("The store of responses does not answer.", code="store_unavailable")
+
+
+class GoesWithTheAnswer(MemoryResponses):
+    """Takes an answer that has ended, and is away from then on."""
+
+    async def put(self, owner: str, response_id: str, record: bytes) -> bool:
+        kept = await super().put(owner, response_id, record)
+        self.away = json.loads(record)["response"]["status"] == "completed"
+        return kept

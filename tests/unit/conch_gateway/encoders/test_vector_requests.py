@@ -40,6 +40,13 @@ async def test_vectors_go_out_as_bytes_with_what_they_are_in_a_header(described:
     assert (told["model"], told["id"][:5]) == ("enc", "embd-")
 
 
+async def test_pooled_vectors_go_out_as_bytes_too() -> None:
+    served = serving(ModelKind.EMBEDDING, answered(PACKED.replace(b'"embedding"', b'"data"')), 3, 4)
+    answer = await served.client.post("/pooling", {"input": ["hi", "you"], "encoding_format": "bytes_only"})
+    assert (answer.status, answer.body) == (200, bytes(range(4)))
+    assert answer.headers[b"content-type"] == b"application/octet-stream"
+
+
 async def test_a_worker_that_does_not_say_what_its_bytes_are_is_at_fault() -> None:
     served = serving(ModelKind.EMBEDDING, answered(VECTORS))
     answer = await served.client.post("/v1/embeddings", {"input": "hi", "encoding_format": "bytes"})

@@ -47,6 +47,17 @@ async def test_a_plain_key_has_the_same_bound(tmp_path, key, status):
     assert (await gateway(keys=keys).client.get("/v1/models", [(b"x-api-key", key.encode())])).status == status
 
 
+async def test_that_nobody_needs_a_key_is_in_the_log_and_nothing_is_read(caplog):
+    caplog.set_level("INFO")
+    keys = ApiKeys(None)
+    await keys.load()
+    assert [record.getMessage() for record in caplog.records] == [
+        "No file of API keys is set: every request is allowed."
+    ]
+    await asyncio.wait_for(keys.follow(), 30)
+    assert (await gateway(keys=keys).client.get("/v1/models")).status == 200
+
+
 async def test_the_keys_stay_while_their_file_cannot_be_read_and_change_when_it_is_back(tmp_path, caplog):
     caplog.set_level("INFO")
     file, newer = tmp_path / "keys", tmp_path / "newer"

@@ -46,7 +46,9 @@ def test_a_file_may_hold_what_looks_like_the_beginning_of_a_boundary(content):
 
 
 def test_text_before_the_first_boundary_and_behind_the_last_means_nothing():
-    assert parsed([b"\r\n" + form(*PAIRS) + b"\r\n--more\r\n\0"]) == (FIELDS, AUDIO, True)
+    whole, rest = b"\r\n" + form(*PAIRS), b"\r\n--more\r\n\0"
+    for arrived in ([whole + rest], [whole, rest, form(*PAIRS), form(("model", "another"))]):
+        assert parsed(arrived) == (FIELDS, AUDIO, True)
 
 
 def test_a_form_without_a_file_says_so():

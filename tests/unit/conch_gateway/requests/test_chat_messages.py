@@ -7,7 +7,7 @@ import pytest
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.requests import validation
-from conch_gateway.requests.chat_messages import as_templates_expect, part_lengths
+from conch_gateway.requests.chat_messages import as_templates_expect, check_arguments, part_lengths
 from conch_kit.errors import InvalidRequest
 
 USER = {"role": "user", "content": "Weather?"}
@@ -182,3 +182,21 @@ def test_a_refusal_is_the_last_part(given: dict[str, Any], parts: list[str]) -> 
     assert flat(message)[0]["content"] == "\n".join(parts)
     lengths = {1: tuple(map(len, parts))} if len(parts) > 1 else {}
     assert part_lengths(request(message).conversation) == lengths
+
+
+@pytest.mark.parametrize("text", ["[" * 3_000 + "]" * 3_000, "[" * 200 + "]" * 200])
+def test_arguments_that_are_nested_too_deeply_are_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="level") as refused:
+        check_arguments(text, "messages.0.tool_calls.0.function.arguments")
+    assert refused.value.param == "messages.0.tool_calls.0.function.arguments"
+
+
+def test_the_arguments_of_a_call_are_looked_at() -> None:
+    deep = calling(call(arguments="[" * 200 + "]" * 200))
+    with pytest.raises(InvalidRequest, match="level") as refused:
+        request(USER, deep, result())
+    assert str(refused.value.param).endswith(".tool_calls.0.function.arguments")
+
+
+def test_arguments_that_are_no_json_are_a_text() -> None:
+    check_arguments("[" * 200, "messages.0")

@@ -13,7 +13,7 @@ from conch_gateway.responses import background, stored_endpoints
 from conch_gateway.responses.store import MAX_RECORD_BYTES, ResponseNote, StopOrder
 from conch_kit.errors import UpstreamError
 from testkit.gateway.fakes import Answered, FakeAnswer, Gateway, answered, gateway, lost
-from testkit.gateway.memory_responses import MemoryResponses
+from testkit.gateway.memory_responses import GoesWithTheAnswer, MemoryResponses
 from testkit.waiting import eventually
 
 PATH = "/v1/responses"
@@ -267,18 +267,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("quick")
 async def test_work_goes_on_while_the_store_is_away() -> None:
-    class Counting(MemoryResponses):
-        unheard = 0
-
-        async def note(self, owner: str, response_id: str, note: ResponseNote) -> str | None:
-            self.unheard += self.away
-            return await super().note(owner, response_id, note)
-
-    store = Counting()
-    async with running(store=store) as one:
-        store.away = True
-        await eventually(lambda: store.unheard > 1, "two words that could not be heard")
-        store.away = False
+    async with running() as one:
+        one.store.away, before = True, one.store.asked
+        await eventually(lambda: one.store.asked > before + 1, "two words that could not be heard")
+        one.store.away = False
         one.go_on.set()
         await one.end()
         assert one.record["status"] == "completed"
@@ -295,6 +287,15 @@ async def test_an_answer_is_kept_when_the_store_comes_back() -> None:
         await one.end()
         assert one.record["status"] == "completed"
         assert one.gateway.registry.get_sample_value(LOST) == 0
+
+
+async def test_a_store_that_goes_once_it_has_the_answer_breaks_nothing() -> None:
+    async with running(store=GoesWithTheAnswer()) as one:
+        one.go_on.set()
+        await one.end()
+        assert one.record["status"] == "completed"
+        labels = {"endpoint": "responses", "model": "tiny-chat", "status": "200", "outcome": "ok"}
+        assert one.gateway.registry.get_sample_value("conch_gateway_requests_total", labels) == 1
 
 
 @pytest.mark.usefixtures("quick")
@@ -319,17 +320,9 @@ async def test_work_that_takes_long_goes_on_to_say_that_it_is_under_way(monkeypa
 
 @pytest.mark.usefixtures("quick")
 async def test_a_lease_that_lasts_is_not_renewed_at_every_look() -> None:
-    class Counting(MemoryResponses):
-        looks = 0
-
-        async def note(self, owner: str, response_id: str, note: ResponseNote) -> str | None:
-            self.looks += 1
-            return await super().note(owner, response_id, note)
-
-    store = Counting()
-    async with running(store=store) as one:
-        await eventually(lambda: store.looks > 5, "some looks")
-        assert store.told <= 2  # that it waits, and that it is worked on
+    async with running() as one:
+        await eventually(lambda: one.store.asked > 5, "some looks")
+        assert one.store.told <= 2  # that it waits, and that it is worked on
         one.go_on.set()
         await one.end()
 

@@ -59,3 +59,25 @@ async def test_a_name_server_that_says_nothing_holds_up_no_other_lookup(monkeypa
             silent.cancel()
     finally:
         may_end.set()
+
+
+async def test_lookups_that_wait_for_a_thread_end_with_the_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end, hangs, asked = threading.Event(), threading.Event(), []
+
+    def play(host: str, *_: Any, **__: Any) -> list[Any]:
+        asked.append(host)
+        hangs.set()
+        may_end.wait(60)
+        return [(2, 1, 6, "", ("1.2.3.4", 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", play)
+    try:
+        with NameLookups(1, search=False) as lookups:
+            silent, waiting = (asyncio.create_task(lookups(host)) for host in ("silent.example", "b.example"))
+            await asyncio.to_thread(hangs.wait, 30)
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(waiting, 30)
+    finally:
+        may_end.set()
+    assert (await silent).addresses == (ipaddress.ip_address("1.2.3.4"),)
+    assert asked == ["silent.example."]

@@ -75,7 +75,7 @@ def test_the_batch_is_where_the_config_has_it(batch: int, dims: int, rows: int, 
 def test_the_size_of_a_tokens_output_is_known_where_the_config_says_it(
     batch: int, dims: list[int], datatype: int, size: tuple[int | None, int]
 ) -> None:
-    made = config(batch=batch, outputs=())
+    made = config(batch=batch, outputs=("another",))
     made.output.add(name="last_hidden_state", data_type=datatype, dims=dims)
     encoder = read_encoder_tensors(made, {}, None)
     assert (encoder.token_numbers, encoder.number_bytes) == size

@@ -193,6 +193,9 @@ def test_models_of_text_get_text(types: dict[str, str]) -> None:
 def test_the_first_versions_want_a_word_where_there_is_none() -> None:
     call = called(BLS, declared={"required": frozenset({"text_input", "max_tokens", "bad_words", "stop_words"})})
     assert text_inputs(call.message) == {"text_input": [b"abc"], "bad_words": [b""], "stop_words": [b""]}
+    shapes = {given.name: list(given.shape) for given in call.message.inputs}
+    assert shapes["bad_words"] == shapes["stop_words"]
+    assert shapes["bad_words"][-1] == 1
 
 
 def test_text_models_are_sent_bad_words_in_every_spelling_since_they_ban_just_what_they_get() -> None:

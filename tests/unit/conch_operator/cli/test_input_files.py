@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from conch_operator.cli.errors import CommandError
-from conch_operator.cli.input_files import read_model_config
+from conch_operator.cli.input_files import parse_conversion, read_model_config
 
 ENTRY = {"name": "a\u00a0b", "url": "http://h:8001", "path": '/models/say \\"x\\"'}
 
@@ -25,3 +25,22 @@ def test_other_broken_json_is_named_by_its_place(tmp_path: Path, text: str) -> N
     file.write_text(text)
     with pytest.raises(CommandError, match="broken JSON"):
         read_model_config(file)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "model_config.json"
+    file.write_bytes("für".encode("latin-1"))
+    with pytest.raises(CommandError, match=r"model_config\.json: cannot be read"):
+        read_model_config(file)
+
+
+def test_a_model_of_a_file_that_cannot_be_is_named_by_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "model_config.json"
+    good = {"name": "one", "url": "http://h:8001", "path": "/models/one"}
+    bad = good | {"name": "two", "url": "http://h:99999"}
+    file.write_text(json.dumps({"llm": [good, bad]}))
+    conversion = read_model_config(file)
+    with pytest.raises(CommandError) as refused:
+        parse_conversion(file, conversion)
+    (fault,) = refused.value.sentences
+    assert fault.startswith(f"{file}: llm two: url: must be host:port")

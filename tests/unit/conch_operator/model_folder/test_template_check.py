@@ -75,6 +75,16 @@ def test_a_compiler_that_fails_by_itself_is_asked_again(
     assert fault_in(template) is None
 
 
+def test_a_compiler_that_does_not_end_gives_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs = tmp_path / "python"
+    hangs.write_text("#!/bin/sh\nexec sleep 600\n")
+    hangs.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(hangs))
+    monkeypatch.setattr(template_check, "_TIMEOUT_S", 0.05)
+    with pytest.raises(TemplateUnchecked, match="has not ended within"):
+        fault_in("{{ 'hangs' }}")
+
+
 @pytest.mark.parametrize("template", ["{{ 'a' * 10**10 }}", "{{ 9**9**9 }}", "{{ " + "(" * 20_000, "{{ 1 / 0 }}"])
 def test_row_29_a_template_cannot_harm_who_compiles_it(template: str) -> None:
     fault_in(template)

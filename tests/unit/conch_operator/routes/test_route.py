@@ -45,7 +45,12 @@ def test_generation_settings_reach_the_route() -> None:
             "repetitionPenalty": "1.1",
             "maskPositions": 1,
         },
-        routing={"queue": {"max": 3, "wait": "1s"}, "timeout": "2m"},
+        routing={
+            "queue": {"max": 3, "wait": "1s"},
+            "timeout": "2m",
+            "firstTokenTimeout": "40s",
+            "interTokenTimeout": "7s",
+        },
         default=True,
         streamUsage="final-chunk",
     )
@@ -58,6 +63,7 @@ def test_generation_settings_reach_the_route() -> None:
     assert (route.generation.temperature, route.generation.repetition_penalty) == (0.5, 1.1)
     assert route.generation.mask_positions == 1
     assert (route.routing.queue_max, route.routing.queue_wait_s, route.routing.timeout_s) == (3, 1.0, 120.0)
+    assert (route.routing.first_token_timeout_s, route.routing.inter_token_timeout_s) == (40.0, 7.0)
     assert route.default
     assert route.stream_usage is StreamUsage.FINAL_CHUNK
     assert (route.dialect, route.vocab_size) == (Dialect.TOKENS, 100)

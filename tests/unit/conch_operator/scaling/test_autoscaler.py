@@ -228,6 +228,23 @@ async def test_a_call_keeps_it_awake_until_then(scene: Scene) -> None:
     assert (await scene.lives(70)).wanted_replicas == 0
 
 
+async def test_a_schedule_wakes_a_model_at_rest_and_says_so(scene: Scene) -> None:
+    await at_rest(scene)
+    night = {"cron": "* 0-5 * * *", "min": 2}  # it is 0:00
+    scene.model = scene.world.model(scaling={**FROM_ZERO, "schedules": [night]})
+    status = await scene.lives(1)
+    assert status.scaling is not None
+    assert (status.scaling.desired, status.scaling.reason) == (2, "Schedule")
+
+
+async def test_a_schedule_that_asks_for_fewer_than_the_least_changes_nothing(scene: Scene) -> None:
+    night = {"cron": "* 0-5 * * *", "min": 1}
+    scene.model = scene.world.model(scaling={"minReplicas": 2, "maxReplicas": 3, "schedules": [night]})
+    status = await scene.lives(1)
+    assert status.scaling is not None
+    assert (status.scaling.desired, status.scaling.reason) == (2, "Minimum")
+
+
 async def test_an_edit_of_a_model_at_rest_proves_itself_first(scene: Scene) -> None:
     await at_rest(scene)
     scene.model = scene.world.model(scaling=FROM_ZERO, engine={"cpu": {"maxBatchSize": 2}})

@@ -142,6 +142,29 @@ def test_a_crash_answers_everyone_and_refuses_what_comes_later(engine: TokensEng
     engine.stop()
 
 
+class BreaksOnce(RecordingChannel):
+    """A channel whose first message meets a fault of ours."""
+
+    broken = False
+
+    def send(self, response: PartialResponse) -> None:
+        if not self.broken:
+            self.broken = True
+            raise ZeroDivisionError("a broken sender")
+        super().send(response)
+
+
+def test_a_crash_of_the_sender_answers_everyone_and_refuses_what_comes_later(engine: TokensEngine) -> None:
+    channels = (RecordingChannel(), BreaksOnce())
+    for channel in channels:
+        engine.submit(_request(10**9), channel)
+    for channel in channels:
+        assert "its sender of responses has crashed" in (channel.wait_final()[1].error or "")
+    with pytest.raises(EngineStopped, match="its sender of responses has crashed"):
+        engine.submit(_request(1), RecordingChannel())
+    engine.stop()
+
+
 def test_stopping_answers_what_is_left(engine: TokensEngine) -> None:
     channel = RecordingChannel()
     engine.submit(_request(10**9), channel)

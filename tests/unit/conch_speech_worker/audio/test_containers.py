@@ -2,7 +2,9 @@
 
 import random
 import tempfile
+from types import SimpleNamespace
 
+import av
 import numpy as np
 import pytest
 
@@ -121,3 +123,16 @@ def test_plain_aac_is_never_refused_for_a_length_that_was_guessed() -> None:
     assert len(quiet) < len(loud)
     assert len(decoded(quiet + loud, 12.0)) / SAMPLE_RATE == pytest.approx(11, abs=0.3)
     assert format_of(quiet[:HEAD_BYTES]) is FileFormat.AAC
+
+
+def test_a_lack_of_memory_is_no_fault_of_a_file(monkeypatch):
+    lacks = av.error.MemoryError(12, "Cannot allocate memory")
+
+    def fails(*_):
+        raise lacks
+
+    monkeypatch.setattr(containers, "_opened", fails)
+    with tempfile.TemporaryFile() as file, pytest.raises(MemoryError):
+        list(containers.samples_of(file.fileno(), FileFormat.MP4, 60.0))
+    with pytest.raises(MemoryError):
+        containers._frames(SimpleNamespace(decode=fails))

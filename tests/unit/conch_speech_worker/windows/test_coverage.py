@@ -25,6 +25,7 @@ def test_what_follows_the_last_word_is_heard_again_from_the_pause_behind_it(cove
         (pcm(spoken([1] * 8), silence(5)), WORD_S * 8),
         (pcm(spoken([1] * 8)), WORD_S * 8 - 0.1),
         (pcm(spoken([1] * 8), silence(2), spoken([2])[:1000]), WORD_S * 8),
+        (pcm(spoken([1])[:100]), 0.0),  # less than a frame
     ],
 )
 def test_a_window_that_is_covered_is_not_heard_again(samples, covered_s):

@@ -5,7 +5,7 @@ the Services of the author's own namespace, and what the rules allow beside them
 """
 
 import ipaddress
-from collections.abc import Iterable, Set
+from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated
@@ -90,9 +90,8 @@ class AddressRules(BaseModel):
         return by_name and found.canonical.lower().rstrip(".").endswith(whole)
 
 
-def _named(names: Iterable[str], entries: Iterable[str]) -> bool:
-    patterns = [entry for entry in entries if "/" not in entry]
-    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+def _named(names: Iterable[str], entries: Collection[str]) -> bool:
+    return any(fnmatchcase(name, entry) for name in names for entry in entries)
 
 
 def _within(address: IpAddress, entries: Iterable[str]) -> bool:

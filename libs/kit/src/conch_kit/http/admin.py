@@ -38,8 +38,6 @@ def admin_app(health: Health, registry: CollectorRegistry, not_ready: Callable[[
                 return 404, b"not found\n", _TEXT
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
         status, body, content_type = answer(scope["path"])
         await respond(send, status, b"" if scope["method"] == "HEAD" else body, [(b"content-type", content_type)])
 

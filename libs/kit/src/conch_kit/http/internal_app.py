@@ -59,8 +59,6 @@ class _InternalApp:
         self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
         request_id = note_request_id(header(scope, _REQUEST_ID))
         started = False
 

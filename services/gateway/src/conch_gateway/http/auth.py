@@ -66,7 +66,7 @@ class ApiKeys:
             log.warning("No file of API keys is set: every request is allowed.")
             return
         try:
-            await self._reread()
+            await self._reread(self._path)
         except OSError as exc:
             raise SettingsError(f"Expected a readable file of API keys at {self._path}: {exc.strerror}.") from exc
 
@@ -76,7 +76,7 @@ class ApiKeys:
         while self._path is not None:
             await asyncio.sleep(interval_s)
             try:
-                await self._reread()
+                await self._reread(self._path)
                 failing = False
             except OSError as exc:
                 if not failing:
@@ -97,8 +97,8 @@ class ApiKeys:
                 return name
         raise Unauthorized("Missing or incorrect API key.", code="invalid_api_key")
 
-    async def _reread(self) -> None:
-        version, text = await asyncio.to_thread(_read_if_changed, self._path, self._version)
+    async def _reread(self, path: Path) -> None:
+        version, text = await asyncio.to_thread(_read_if_changed, path, self._version)
         if text is None:
             return
         self._table, self._version = parse_keys(text), version
@@ -119,9 +119,7 @@ def _key(headers: Mapping[bytes, bytes]) -> bytes:
     return key if scheme.lower() == b"bearer" and len(bearer) <= MAX_HEADER_BYTES else b""
 
 
-def _read_if_changed(path: Path | None, known: tuple[int, int] | None) -> tuple[tuple[int, int] | None, str | None]:
-    if path is None:
-        return None, None
+def _read_if_changed(path: Path, known: tuple[int, int] | None) -> tuple[tuple[int, int], str | None]:
     stat = path.stat()
     version = (stat.st_mtime_ns, stat.st_ino)
     return (version, None) if version == known else (version, path.read_text("utf-8", errors="replace"))

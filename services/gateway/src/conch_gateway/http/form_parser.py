@@ -100,9 +100,7 @@ class FormParser:
         self._parser.logger = _SILENT
 
     def feed(self, data: bytes) -> None:
-        """Take a piece of the body; what comes behind the form's end means nothing."""
-        if self.complete:
-            return
+        """Take a piece of the body; what comes behind the form's end is passed over."""
         if self._first:
             data = self._begun(data)
         try:

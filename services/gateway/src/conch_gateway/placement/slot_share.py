@@ -3,7 +3,7 @@
 Nobody asks anybody: each gateway hears from the others what they have, at most a beat of 50 ms late, so together they
 may exceed an engine's slots by what arrives within a beat. Where others wait for the model too, each has a share of its
 slots as large as its part of the demand; of a slot that only a fraction belongs to, the others get the first chance.
-While nobody can be heard each has an equal part.
+While nobody can be heard each has an equal part, and one slot at least.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ class OthersOfModel:
     def share(self, slots: int, mine: int) -> float:
         """Return how many of so many slots are due to a gateway with this demand of its own."""
         if self.away:
-            return max(1, slots // (self.gateways + 1))
+            return slots // (self.gateways + 1)
         if not self.waiting:
             return slots
         return slots * mine / (mine + self.demand) if mine else 0.0

@@ -12,6 +12,7 @@ from conch_operator.kubernetes.api.backoff import Attempts
 from conch_operator.kubernetes.api.caching_client import CachingApi
 from conch_operator.kubernetes.api.client import ApiError
 from conch_operator.kubernetes.api.kinds import DEPLOYMENT, Object
+from conch_operator.kubernetes.api.object_selection import Listed, ObjectSelection
 from testkit.kubernetes.watched_server import WatchedServer, event_line, watched_server
 from testkit.waiting import eventually
 
@@ -219,6 +220,21 @@ async def test_what_is_not_understood_ends_the_process_and_not_the_watch_alone(w
     world.server.watches[0].put_nowait(event_line("MODIFIED", strange))
     with pytest.raises(ValueError, match="invalid literal"):
         await world.read_on()
+
+
+class Strange(CachingApi):
+    """A client of a server whose lists have no version that anybody understands."""
+
+    async def list_selected(self, selection: ObjectSelection) -> Listed:
+        return Listed([], "x")
+
+
+async def test_what_is_not_understood_at_first_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watched_server(tmp_path, monkeypatch), Strange(lambda: True, Attempts(), 60) as api:
+        with pytest.raises(ValueError, match="invalid literal"):
+            await asyncio.wait_for(api.list_watched(DEPLOYMENT, "ns"), 30)
 
 
 async def test_our_own_writes_are_no_news(world: Reading) -> None:

@@ -11,6 +11,7 @@ from aiohttp import web
 from conch_operator.kubernetes.api.backoff import Attempts, Backoff
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi, NotLeading
 from conch_operator.kubernetes.api.kinds import CONFIG_MAP, POD, Kind, Object
+from conch_operator.kubernetes.api.object_selection import ObjectSelection
 from testkit.clock import FakeClock
 from testkit.kubernetes.watched_server import use_server
 from testkit.servers.catch_all_http import every_path
@@ -300,6 +301,9 @@ async def test_an_api_server_that_hangs_is_given_up(tmp_path: Path, monkeypatch:
         async with KubernetesApi() as api, asyncio.timeout(60):
             with pytest.raises(ApiError, match="does not answer"):
                 await api.get(CONFIG_MAP, "ns", "m")
+            with pytest.raises(ApiError, match="does not answer"):
+                async with api.watch(ObjectSelection(POD, "ns"), "1", silent_s=3600):
+                    pass
 
 
 async def test_an_error_that_is_no_json_is_told_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,6 +187,18 @@ async def test_what_an_owner_should_not_have_goes(world: World) -> None:
     assert await world.round(config_map("a")) == ["delete b"]
 
 
+@pytest.mark.parametrize("whoever_owns_it", [False, True])
+async def test_what_nobody_wanted_any_more_is_made_again_as_something_new(world: World, whoever_owns_it: bool) -> None:
+    await world.round(config_map())
+    if whoever_owns_it:
+        await world.owned.prune_all(())
+    else:
+        await world.round()
+    assert world.server.objects == {}
+    assert await world.round(config_map()) == ["apply a"]
+    assert world.server.asked == [], "what is new has an owner"
+
+
 async def test_what_belongs_to_nobody_that_we_know_stays(world: World) -> None:
     await world.round(config_map())
     assert await world.round(owners=frozenset({"another"})) == []
