@@ -144,7 +144,8 @@ class KubernetesEngines:
         self._take_over_decisions()
         unmade: dict[ModelId, Fault] = {}
         groups = {key_of(_deployment(made)): (models, made) for models, made in self._to_make(steps, unmade)}
-        said = await self._making.run({key: partial(self._make, *group) for key, group in groups.items()})
+        to_do = {key: partial(self._make, *group) for key, group in groups.items() if not self._is_made(key, *group)}
+        said = await self._making.run(to_do)
         self._made = {key: made for key, made in (self._made | said).items() if key in groups}
         wanted_by = [(key, model) for key, (models, _) in groups.items() for model in models]
         unapplied = {model.id for key, model in wanted_by if key not in self._made or not self._made[key].is_of(model)}
@@ -208,6 +209,18 @@ class KubernetesEngines:
         self._released |= {
             name for (name, what), done in said.items() if done and what == WITHDRAWN_PATH
         } & self._pods.keys()
+
+    def _is_made(self, key: Key, models: Sequence[DesiredModel], made: Sequence[Object]) -> bool:
+        """Return whether all of it is there as it should be and was, so that a call about it would do nothing."""
+        known, deployment = self._made.get(key), _deployment(made)
+        if known is None or known.fault is not None or not all(map(known.is_of, models)):
+            return False
+        pods = len(self._staying.get(_model(deployment), ()))
+        return (
+            pods <= deployment["spec"]["replicas"]
+            and self._creation_failures.is_complete(deployment, pods)
+            and all(map(self._owned.is_right, made))
+        )
 
     async def _make(self, models: Sequence[DesiredModel], made: Sequence[Object]) -> "_Made":
         return _Made({model.uid: model.generation for model in models}, await self._ensure(models, made))
