@@ -66,6 +66,11 @@ class DesiredModel:
     """What Kubernetes calls this very object; empty on a laptop."""
     scaled: Scaled | None = None
     """How many engines it is to have now, where that is decided by load."""
+    id: ModelId = field(init=False)
+    """The model's id; a round looks at it dozens of times."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", self.deployment.model_id)
 
     @property
     def replicas(self) -> int:
@@ -86,11 +91,6 @@ class DesiredModel:
     def drains(self) -> bool:
         """Return whether its engines are to get nothing more."""
         return self.scaled is not None and self.scaled.resting
-
-    @property
-    def id(self) -> ModelId:
-        """Return the model's id."""
-        return self.deployment.model_id
 
     @property
     def namespace(self) -> str:
