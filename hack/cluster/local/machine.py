@@ -18,6 +18,7 @@ from cluster.local.layout import COMPONENTS, RUN, SOCKET, Layout
 from cluster.shell import Shell, Word
 
 _POLL_S = 0.1
+_NAMED_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +60,17 @@ class Machine:
         if self.alive(name):
             return
         with (self.layout.log / f"{name}.log").open("ab") as log:
-            self.started.append(
-                subprocess.Popen(
-                    [str(word) for word in command],
-                    stdout=log,
-                    stderr=log,
-                    stdin=subprocess.DEVNULL,
-                    start_new_session=True,
-                    env=self.shell.environment,
-                )
+            process = subprocess.Popen(
+                [str(word) for word in command],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env=self.shell.environment,
             )
+        self.started.append(process)
+        while not self.alive(name) and process.poll() is None:
+            time.sleep(_NAMED_S)  # the kernel tells its command a moment later: until then it would count as ended
 
     def kill(self, what: str, find: Callable[[], list[int]]) -> None:
         """Kill processes until none is found."""
