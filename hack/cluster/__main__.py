@@ -15,6 +15,7 @@ from pathlib import Path
 from cluster import conch_release
 from cluster.checkout_images import build_images, ensure_images
 from cluster.errors import ClusterError, ClusterUnavailable
+from cluster.local.played import control_plane as played
 from cluster.provider import Provider
 from cluster.provider_choice import choose
 from cluster.settings import Settings
@@ -35,6 +36,9 @@ def main() -> int:
     try:
         settings = Settings.from_environ(environ)
         shell = Shell.without_proxies(environ)
+        if arguments.command == "played":
+            played.prepare(settings, shell)
+            return 0
         return _run(arguments, choose(settings, shell), shell)
     except ClusterUnavailable as error:
         say(str(error))
@@ -55,6 +59,7 @@ def _arguments() -> argparse.Namespace:
     commands.add_parser("build", help="build the images of this checkout, for a cluster that comes later")
     commands.add_parser("images", help="build and import the images of this checkout that it lacks; prints their names")
     commands.add_parser("conch", help="up, then images, chart and example; prints the variables to use")
+    commands.add_parser("played", help="get ready what a control plane needs whose nodes and pods KWOK plays")
     commands.add_parser("down", help="stop everything that `up` started and leave nothing behind")
     return parser.parse_args()
 

@@ -34,28 +34,34 @@ def install_packages(shell: Shell) -> None:
 
 def place(layout: Layout, shell: Shell, *, ready_made: Path | None, cache: Path) -> None:
     """Put every binary into the layout's folder, whole or not at all, also while an older one runs."""
-    source = ready_made or _built(cache, shell)
+    source = ready_made or built(cache, shell)
     for name in NAMES:
-        packed, plain = source / f"{name}.zst", source / name
-        origin = packed if packed.exists() else plain
-        if not origin.exists():
-            raise ClusterUnavailable(f"{source} has neither {name} nor {name}.zst")
-        target, fresh = layout.bin / name, layout.bin / f"{name}.new"
-        if target.exists() and target.stat().st_mtime == origin.stat().st_mtime:
-            continue
-        if origin == packed:
-            shell.run("zstd", "-dqf", "--long=27", packed, "-o", fresh)
-            shutil.copystat(packed, fresh)
-        else:
-            shutil.copy2(plain, fresh)
-        fresh.chmod(0o755)
-        fresh.rename(target)
+        put(name, source, layout, shell)
     kubectl = layout.bin / "kubectl"
     if not kubectl.exists():
         kubectl.symlink_to("kube")
 
 
-def _built(cache: Path, shell: Shell) -> Path:
+def put(name: str, source: Path, layout: Layout, shell: Shell) -> None:
+    """Put one binary of a folder, packed or not, into the layout's; raises ClusterUnavailable where it is not there."""
+    packed, plain = source / f"{name}.zst", source / name
+    origin = packed if packed.exists() else plain
+    if not origin.exists():
+        raise ClusterUnavailable(f"{source} has neither {name} nor {name}.zst")
+    target, fresh = layout.bin / name, layout.bin / f"{name}.new"
+    if target.exists() and target.stat().st_mtime == origin.stat().st_mtime:
+        return
+    if origin == packed:
+        shell.run("zstd", "-dqf", "--long=27", packed, "-o", fresh)
+        shutil.copystat(packed, fresh)
+    else:
+        shutil.copy2(plain, fresh)
+    fresh.chmod(0o755)
+    fresh.rename(target)
+
+
+def built(cache: Path, shell: Shell) -> Path:
+    """Return the folder of the binaries that were built here, now or before; raises ClusterError."""
     files = sorted(path for path in _RECIPE.rglob("*") if path.is_file())
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()[:12]
     folder = cache / f"cluster-{digest}"

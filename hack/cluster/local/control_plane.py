@@ -1,19 +1,21 @@
 """Starts etcd, the API server, the controllers and the scheduler."""
 
+from collections.abc import Sequence
+
 from cluster.local.layout import API, ETCD, ETCD_PEER, NODE_IP, SERVICE_CIDR, Layout
 from cluster.local.machine import Machine
 
 _WATCHERS = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
 
 
-def start_api_server(machine: Machine) -> None:
-    """Start etcd and the API server; neither is waited for."""
+def start_api_server(machine: Machine, options: Sequence[str] = ()) -> None:
+    """Start etcd and the API server, with these options besides; neither is waited for."""
     kube = machine.layout.kube
     machine.start("etcd", kube, "etcd", *_etcd(machine.layout))
     if not machine.alive("kube-apiserver"):
         # What watched the last one looks again after up to a minute only: those are started afresh.
         machine.kill("the watchers of the API", lambda: machine.components(_WATCHERS))
-    machine.start("kube-apiserver", kube, "kube-apiserver", *_api_server(machine.layout))
+    machine.start("kube-apiserver", kube, "kube-apiserver", *_api_server(machine.layout), *options)
 
 
 def start_controllers(machine: Machine) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cluster.errors import ClusterError
@@ -18,6 +18,7 @@ from cluster.local.layout import COMPONENTS, RUN, SOCKET, Layout
 from cluster.shell import Shell, Word
 
 _POLL_S = 0.1
+_NAMED_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,16 @@ class Machine:
 
     layout: Layout
     shell: Shell
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list, compare=False)
+    """What this object has started, for who waits for their ends; the node's processes outlive the command."""
 
     def alive(self, name: str) -> int:
         """Return the process id of a component, 0 without one."""
         words = [str(self.layout.kube), name]
         if name == "containerd":
             words = ["containerd", "--config", str(self.layout.containerd_config)]
+        if name == "kwok":
+            words = [str(self.layout.bin / "kwok")]
         return next((pid for pid, command in _processes() if command[: len(words)] == words), 0)
 
     def components(self, names: Sequence[str] = COMPONENTS) -> list[int]:
@@ -55,7 +60,7 @@ class Machine:
         if self.alive(name):
             return
         with (self.layout.log / f"{name}.log").open("ab") as log:
-            subprocess.Popen(
+            process = subprocess.Popen(
                 [str(word) for word in command],
                 stdout=log,
                 stderr=log,
@@ -63,6 +68,9 @@ class Machine:
                 start_new_session=True,
                 env=self.shell.environment,
             )
+        self.started.append(process)
+        while not self.alive(name) and process.poll() is None:
+            time.sleep(_NAMED_S)  # the kernel tells its command a moment later: until then it would count as ended
 
     def kill(self, what: str, find: Callable[[], list[int]]) -> None:
         """Kill processes until none is found."""

@@ -1,5 +1,6 @@
 """The operator's metrics."""
 
+from collections import Counter as Tally
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -120,8 +121,7 @@ class OperatorMetrics:
 
     def count(self, statuses: Statuses) -> None:
         """Count models by condition; Progressing says what Reconciling and Stalled repeat for others."""
+        numbers = Tally((one.type, one.status) for said in statuses.values() for one in said.conditions)
         for kind in (kind for kind in ConditionType if kind not in _REPEATED):
             for status in ConditionStatus:
-                found = (one.condition(kind) for one in statuses.values())
-                number = sum(condition is not None and condition.status is status for condition in found)
-                self.models.labels(kind, status).set(number)
+                self.models.labels(kind, status).set(numbers[kind, status])

@@ -66,6 +66,11 @@ class DesiredModel:
     """What Kubernetes calls this very object; empty on a laptop."""
     scaled: Scaled | None = None
     """How many engines it is to have now, where that is decided by load."""
+    id: ModelId = field(init=False)
+    """The model's id; a round looks at it dozens of times."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", self.deployment.model_id)
 
     @property
     def replicas(self) -> int:
@@ -86,11 +91,6 @@ class DesiredModel:
     def drains(self) -> bool:
         """Return whether its engines are to get nothing more."""
         return self.scaled is not None and self.scaled.resting
-
-    @property
-    def id(self) -> ModelId:
-        """Return the model's id."""
-        return self.deployment.model_id
 
     @property
     def namespace(self) -> str:
@@ -363,10 +363,18 @@ class Observed:
     """The gateways that live."""
     revision: int = 0
     """Of the registry, when it held these routes and engines."""
+    _by_model: Mapping[ModelId, tuple[ObservedEngine, ...]] = field(init=False, repr=False, compare=False)
+    """The engines of each model: a round asks for them about ten times for each of many models."""
+
+    def __post_init__(self) -> None:
+        found: dict[ModelId, list[ObservedEngine]] = {}
+        for engine in self.engines:
+            found.setdefault(engine.engine.model, []).append(engine)
+        object.__setattr__(self, "_by_model", {model: tuple(engines) for model, engines in found.items()})
 
     def engines_of(self, model: ModelId) -> tuple[ObservedEngine, ...]:
         """Return the engines of one model, in the cluster's order."""
-        return tuple(engine for engine in self.engines if engine.engine.model == model)
+        return self._by_model.get(model, ())
 
     def updated_engines_of(self, model: ModelId) -> tuple[ObservedEngine, ...]:
         """Return the engines of one model that are as its spec asks for now, and stay."""
@@ -377,18 +385,6 @@ class Observed:
         """Return whether a model must stay with its old tokenizer, because the bundle of this one cannot be had."""
         known = self.routes.get(model)
         return facts.digest in self.unstored and (known is None or known.tokenizer_digest != facts.digest)
-
-
-@dataclass(frozen=True, slots=True)
-class Acted:
-    """What became of a plan's steps on the cluster."""
-
-    rejected: Mapping[ModelId, Fault] = field(default_factory=dict)
-    """Why the cluster refused what was made for a model."""
-    specs: Mapping[ModelId, str] = field(default_factory=dict)
-    """See `Observed.specs`."""
-    unapplied: frozenset[ModelId] = frozenset()
-    """See `Observed.unapplied`."""
 
 
 @dataclass(frozen=True, slots=True)

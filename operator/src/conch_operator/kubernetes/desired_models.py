@@ -1,8 +1,10 @@
 """From the ModelDeployments that the API server lists to what is wanted, and what was last said about each."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import ValidationError
 
@@ -31,36 +33,56 @@ class Wanted:
         said = (known.get(str((item.get("spec") or {}).get("kind"))) for item in self.objects.values())
         return frozenset(kind for kind in said if kind is not None)
 
-    @property
-    def statuses(self) -> dict[ModelId, ModelStatus]:
-        """Return what was last said about each."""
-        found = ((model, read_status(model, item)) for model, item in self.objects.items())
+    def statuses(self, said: Mapping[str, ModelStatus] = MappingProxyType({})) -> dict[ModelId, ModelStatus]:
+        """Return what was last said about each: what is in `said` by its uid, else what its object carries."""
+        found = (
+            (model, said.get(item["metadata"]["uid"]) or read_status(model, item))
+            for model, item in self.objects.items()
+        )
         return {model: status for model, status in found if status is not None}
 
 
-def read_wanted(items: list[Object], *, namespaced: bool = False) -> Wanted:
-    """Return what these objects want; those that are being deleted want nothing any more."""
-    models: list[DesiredModel] = []
-    objects: dict[ModelId, Object] = {}
-    unreadable: dict[ModelId, Unreadable] = {}
-    unknown: dict[ModelId, tuple[str, ...]] = {}
-    for item in items:
-        meta = item["metadata"]
-        if "deletionTimestamp" in meta:
-            continue
-        model = ModelId(f"{meta['namespace']}/{meta['name']}")
-        objects[model] = item
-        try:
-            stored = {"apiVersion": API_VERSION, "kind": KIND, "metadata": meta, "spec": item.get("spec")}
-            deployment, ignored = parse_stored(stored)
-        except InvalidObject as error:
-            unreadable[model] = Unreadable(str(error), meta["generation"])
-            continue
-        if ignored:
-            unknown[model] = ignored
-        created = int(datetime.fromisoformat(meta["creationTimestamp"]).timestamp())
-        models.append(DesiredModel(deployment, Path("/"), created, meta["generation"], meta["uid"]))
-    return Wanted(Desired(tuple(models), unreadable, namespaced=namespaced), objects, unknown)
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What an object's spec came to."""
+
+    wanted: DesiredModel | Unreadable
+    ignored: tuple[str, ...] = ()
+
+
+class SpecReader:
+    """Reads what objects want, each generation of one once: a round asks for it anew, of each model."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], _Read] = {}
+
+    def read(self, items: list[Object], *, namespaced: bool = False) -> Wanted:
+        """Return what these objects want; those that are being deleted want nothing any more."""
+        models: list[DesiredModel] = []
+        objects: dict[ModelId, Object] = {}
+        unreadable: dict[ModelId, Unreadable] = {}
+        unknown: dict[ModelId, tuple[str, ...]] = {}
+        before, self._known = self._known, {}
+        for item in items:
+            meta = item["metadata"]
+            if "deletionTimestamp" in meta:
+                continue
+            model = ModelId(f"{meta['namespace']}/{meta['name']}")
+            objects[model] = item
+            key = meta["uid"], meta["generation"]
+            read = self._known[key] = before.get(key) or _read(item)
+            if isinstance(read.wanted, Unreadable):
+                unreadable[model] = read.wanted
+                continue
+            if read.ignored:
+                unknown[model] = read.ignored
+            models.append(read.wanted)
+        return Wanted(Desired(tuple(models), unreadable, namespaced=namespaced), objects, unknown)
+
+
+def read_wanted(items: list[Object]) -> Wanted:
+    """Return what these objects want, once."""
+    return SpecReader().read(items)
 
 
 def read_status(model: ModelId, item: Object) -> ModelStatus | None:
@@ -82,3 +104,14 @@ def read_status(model: ModelId, item: Object) -> ModelStatus | None:
         )
     except (KeyError, ValidationError):
         return None
+
+
+def _read(item: Object) -> _Read:
+    meta = item["metadata"]
+    try:
+        stored = {"apiVersion": API_VERSION, "kind": KIND, "metadata": meta, "spec": item.get("spec")}
+        deployment, ignored = parse_stored(stored)
+    except InvalidObject as error:
+        return _Read(Unreadable(str(error), meta["generation"]))
+    created = int(datetime.fromisoformat(meta["creationTimestamp"]).timestamp())
+    return _Read(DesiredModel(deployment, Path("/"), created, meta["generation"], meta["uid"]), ignored)

@@ -23,6 +23,7 @@ from conch_operator.kubernetes.api.kinds import (
     owned_kinds,
 )
 from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused, key_of
+from conch_operator.kubernetes.planned_objects import PlannedObjects
 from conch_operator.kubernetes.pods.agent_client import AT_ONCE, Agents, AgentUnavailable
 from conch_operator.kubernetes.pods.creation_failures import CreationFailures
 from conch_operator.kubernetes.pods.deletion_costs import note_costs
@@ -37,13 +38,12 @@ from conch_operator.kubernetes.pods.pod_status import (
     serves,
 )
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
-from conch_operator.reconcile.plan import Plan
+from conch_operator.reconcile.plan import Acted, Plan
 from conch_operator.resources.engine_image import NotSupported
-from conch_operator.resources.engine_objects import make_engine_objects
 from conch_operator.resources.metadata import template_hash
 from conch_operator.resources.source_reader import make_readers, pods_of
 from conch_operator.settings import EngineSettings
-from conch_operator.state import Acted, ClusterEngine, DesiredModel, EngineName, Fault, Scaled
+from conch_operator.state import ClusterEngine, DesiredModel, EngineName, Fault, Scaled
 from conch_operator.timestamps import timestamp
 
 log = logging.getLogger(__name__)
@@ -91,6 +91,7 @@ class KubernetesEngines:
         self._clock = clock
         kinds = owned_kinds(network_policies=settings.network_policy.enabled)
         self._owned = OwnedObjects(api, namespaces, kinds, background=background, instance=instance)
+        self._planned = PlannedObjects(settings, agents.tokens)
         self._making: CallsInFlight[Key, _Made] = CallsInFlight(background)
         self._telling: CallsInFlight[tuple[EngineName, str], bool] = CallsInFlight(background, AT_ONCE)
         self._marking: CallsInFlight[EngineName, None] = CallsInFlight(background)
@@ -143,7 +144,8 @@ class KubernetesEngines:
         self._take_over_decisions()
         unmade: dict[ModelId, Fault] = {}
         groups = {key_of(_deployment(made)): (models, made) for models, made in self._to_make(steps, unmade)}
-        said = await self._making.run({key: partial(self._make, *group) for key, group in groups.items()})
+        to_do = {key: partial(self._make, *group) for key, group in groups.items() if not self._is_made(key, *group)}
+        said = await self._making.run(to_do)
         self._made = {key: made for key, made in (self._made | said).items() if key in groups}
         wanted_by = [(key, model) for key, (models, _) in groups.items() for model in models]
         unapplied = {model.id for key, model in wanted_by if key not in self._made or not self._made[key].is_of(model)}
@@ -151,6 +153,7 @@ class KubernetesEngines:
         rejected = {model: fault for model, fault in faults.items() if fault is not None} | unmade
         wanted = {key_of(one) for _, made in groups.values() for one in made}
         specs = {model.id: template_hash(_deployment(made)) for models, made in groups.values() for model in models}
+        self._planned.keep_only(self._served.keys())
         await self._owned.prune(wanted, {model.uid for model in steps.models})
         self._creation_failures.keep_only({(namespace, name) for _, namespace, name in wanted})
         await self._tell_agents(steps)
@@ -188,7 +191,7 @@ class KubernetesEngines:
         async with self._sizing.setdefault(model.id, asyncio.Lock()):
             latest = replace(model, scaled=self._decided.get(model.id, model.scaled))
             if planned is None or latest.replicas != model.replicas:
-                planned = _deployment(make_engine_objects(latest, self._settings, self._agents.tokens))
+                planned = _deployment(self._planned.of(latest))
             await note_costs(self._api, latest, self._staying.get(_model(planned), ()))
             await self._owned.ensure(planned)
 
@@ -206,6 +209,18 @@ class KubernetesEngines:
         self._released |= {
             name for (name, what), done in said.items() if done and what == WITHDRAWN_PATH
         } & self._pods.keys()
+
+    def _is_made(self, key: Key, models: Sequence[DesiredModel], made: Sequence[Object]) -> bool:
+        """Return whether all of it is there as it should be and was, so that a call about it would do nothing."""
+        known, deployment = self._made.get(key), _deployment(made)
+        if known is None or known.fault is not None or not all(map(known.is_of, models)):
+            return False
+        pods = len(self._staying.get(_model(deployment), ()))
+        return (
+            pods <= deployment["spec"]["replicas"]
+            and self._creation_failures.is_complete(deployment, pods)
+            and all(map(self._owned.is_right, made))
+        )
 
     async def _make(self, models: Sequence[DesiredModel], made: Sequence[Object]) -> "_Made":
         return _Made({model.uid: model.generation for model in models}, await self._ensure(models, made))
@@ -281,7 +296,7 @@ class KubernetesEngines:
         rejected |= {model.id: Fault(Reason.NOT_HERE, NOT_ON_A_CLUSTER) for model in placed}
         for model in (model for model in steps.serve if model not in (*climbing, *placed)):
             try:
-                yield [model], make_engine_objects(model, self._settings, self._agents.tokens)
+                yield [model], self._planned.of(model)
             except NotSupported as error:
                 rejected[model.id] = Fault(Reason.NOT_HERE, str(error))
         for reader, models in make_readers(

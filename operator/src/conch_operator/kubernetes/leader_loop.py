@@ -18,7 +18,7 @@ from conch_kit.registry.snapshot import Snapshot
 from conch_operator.kubernetes.api.backoff import Backoff
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Object
-from conch_operator.kubernetes.desired_models import Wanted, read_wanted
+from conch_operator.kubernetes.desired_models import SpecReader, Wanted
 from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.kubernetes.status_writer import StatusWriter
@@ -52,6 +52,7 @@ class LeaderRound:
     namespaces: Sequence[str | None]
     namespaced_names: bool = False
     """Whether models are served under names that begin with their namespace."""
+    _specs: SpecReader = field(default_factory=SpecReader, init=False)
     _unknown: Mapping[ModelId, tuple[str, ...]] = field(default_factory=dict, init=False)
     _said: Mapping[str, ModelStatus] = field(default_factory=dict, init=False)
     """The status that the last round had for each object, by its uid: its write may still be under way."""
@@ -59,15 +60,13 @@ class LeaderRound:
     async def run(self) -> Statuses:
         """Run it and return what was said about each model."""
         pods = await self.engines.observe()
-        wanted = read_wanted(await self._list(), namespaced=self.namespaced_names)
+        wanted = self._specs.read(await self._list(), namespaced=self.namespaced_names)
         await self.status_writer.write_first(wanted)
         self._log_unknown(wanted)
         await self.pools.ensure(wanted.kinds, _loads(self.registry.snapshot))
         await self.sources.ask(wanted.desired.models, pods)
-        uids = {model: item["metadata"]["uid"] for model, item in wanted.objects.items()}
-        said = {model: self._said[uid] for model, uid in uids.items() if uid in self._said}
-        statuses = await self.reconciler.reconcile(wanted.desired, wanted.statuses | said)
-        self._said = {uids[model]: status for model, status in statuses.items()}
+        statuses = await self.reconciler.reconcile(wanted.desired, wanted.statuses(self._said))
+        self._said = {wanted.objects[model]["metadata"]["uid"]: status for model, status in statuses.items()}
         await self.status_writer.write(wanted, statuses)
         return statuses
 

@@ -20,8 +20,8 @@ from conch_operator.local.tritonserver import (
     triton_arguments,
     triton_environment,
 )
-from conch_operator.reconcile.plan import Plan
-from conch_operator.state import Acted, ClusterEngine, EngineComponent, EngineName
+from conch_operator.reconcile.plan import Acted, Plan
+from conch_operator.state import ClusterEngine, EngineComponent, EngineName
 from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
 
 LONGEST_PAUSE_S = 30.0

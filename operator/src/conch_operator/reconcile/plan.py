@@ -23,6 +23,7 @@ from conch_operator.state import (
     EngineName,
     EnginePhase,
     EngineRecipe,
+    Fault,
     Observed,
     ObservedEngine,
     Probe,
@@ -57,6 +58,18 @@ class Plan:
     """Every pool that is to have a server, on a cluster that is told of each engine."""
     why: tuple[str, ...] = ()
     """One sentence per step, logged before acting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What became of a plan's steps on the cluster."""
+
+    rejected: Mapping[ModelId, Fault] = field(default_factory=dict)
+    """Why the cluster refused what was made for a model."""
+    specs: Mapping[ModelId, str] = field(default_factory=dict)
+    """See `Observed.specs`."""
+    unapplied: frozenset[ModelId] = frozenset()
+    """See `Observed.unapplied`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,13 +225,12 @@ def _fitting(
     external = model.deployment.spec.engine.external
     if external is not None:
         return tuple(engine for engine in engines if engine == external_engine(model, external))
+    started = [engine for engine in observed.engines_of(model.id) if engine.tokenizer not in (None, facts.digest)]
+    if not started:
+        return engines
     recipe = engine_recipe(model, facts)
     current_hash = None if recipe is None else spec_hash(recipe)
-    other = {
-        engine.engine.grpc
-        for engine in observed.engines_of(model.id)
-        if engine.tokenizer not in (None, facts.digest) and engine.engine.spec_hash != current_hash
-    }
+    other = {engine.engine.grpc for engine in started if engine.engine.spec_hash != current_hash}
     return tuple(engine for engine in engines if engine.grpc not in other)
 
 

@@ -20,7 +20,7 @@ from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
 from conch_operator.probe.prober import Prober, Target
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
-from conch_operator.reconcile.plan import Plan, Planner, served_models
+from conch_operator.reconcile.plan import Acted, Plan, Planner, served_models
 from conch_operator.reconcile.status import Statuses, describe
 from conch_operator.reconcile.withdrawals import LONGEST_WAIT_S, Withdrawals
 from conch_operator.routes.encoder_profile import tensor_inputs, tensor_output
@@ -28,7 +28,6 @@ from conch_operator.routes.engine_contract import contract_of
 from conch_operator.routes.name_claims import claims_of, names_awaited, names_gone
 from conch_operator.routes.route import external_address, external_engine
 from conch_operator.state import (
-    Acted,
     ClusterEngine,
     Desired,
     DesiredModel,

@@ -1,7 +1,7 @@
 """Pure: from a ModelDeployment and the facts of its folder to the route that the data plane reads, and its engines."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any
@@ -30,6 +30,7 @@ from conch_operator.state import (
 
 DEFAULT_MAX_LENGTH = 2048
 """Context length when neither the folder nor the ModelDeployment names one."""
+_OF_A_FOLDER = frozenset(field.name for field in fields(GenerationFacts))
 _DEFAULT_HOLD = int(Route.model_fields["hold_max"].default)
 
 
@@ -95,10 +96,12 @@ def unused_defaults(model: DesiredModel, facts: SourceFacts) -> tuple[str, ...]:
 
     One that the deployment sets itself is no matter of the folder's.
     """
-    spec, dialect, said = model.deployment.spec.generation, contract_of(model).dialect, asdict(facts.generation)
-    lacking = LACKS.get(dialect, {}).keys() & said.keys()
+    spec, said = model.deployment.spec.generation, facts.generation
+    lacking = LACKS.get(contract_of(model).dialect, {}).keys() & _OF_A_FOLDER
     return tuple(
-        name for name in sorted(lacking) if getattr(spec, name) is None and not asks_for_nothing(name, said[name])
+        name
+        for name in sorted(lacking)
+        if getattr(spec, name) is None and not asks_for_nothing(name, getattr(said, name))
     )
 
 

@@ -39,6 +39,9 @@ from conch_operator.timestamps import timestamp
 
 _TICK_S = 1.0
 
+_OF_NO_ENGINE = frozenset({"scaling", "replicas", "routing", "progress_deadline", "served_names", "default"})
+"""Fields of a spec that change nothing about its engines: an edit of these starts none."""
+
 Wake = Callable[[ModelId, Scaled, Callable[[], None]], None]
 """Starts so many engines of a resting model before the next round; calls the last argument when that is done."""
 
@@ -57,7 +60,7 @@ class _Model:
     """What is known of one model between rounds."""
 
     spec: str
-    """The spec but for its scaling; an engine of another one proves nothing about it."""
+    """What of the spec engines are made from, or may fail at; an engine of another one proves nothing about it."""
     deployed: DesiredModel
     scaler: EngineScaler
     starts: StartTimes
@@ -271,7 +274,7 @@ class Autoscaler(BackgroundLoops):
 
 
 def _spec_of(model: DesiredModel) -> str:
-    return model.deployment.spec.model_dump_json(exclude={"scaling", "replicas", "routing", "progress_deadline"})
+    return model.deployment.spec.model_dump_json(exclude=set(_OF_NO_ENGINE))
 
 
 def _is_storable(model: DesiredModel, observed: Observed) -> bool:

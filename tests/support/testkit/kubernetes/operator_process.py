@@ -117,10 +117,15 @@ class Process:
         assert self._process is not None
         self._process.send_signal(number)
 
+    @property
+    def pid(self) -> int:
+        """Return its process id."""
+        assert self._process is not None
+        return self._process.pid
+
     def memory_bytes(self) -> int:
         """Return how much memory it has resident."""
-        assert self._process is not None
-        return int(psutil.Process(self._process.pid).memory_info().rss)
+        return int(psutil.Process(self.pid).memory_info().rss)
 
     def is_live(self) -> bool:
         """Return what its liveness probe says; false also when nothing answers in time."""

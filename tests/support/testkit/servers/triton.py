@@ -67,15 +67,17 @@ def triton_server(
     timeout_s: float = 240.0,
     host: str = LOOPBACK,
     completes_configs: bool = False,
+    grpc_port: int | None = None,
 ) -> Iterator[RunningTriton]:
     """Run a server with these models loaded; its log goes to `folder`.
 
-    `host` is the address of this machine that it listens on, metrics apart. `completes_configs` lets models add to
-    their configs, as some of the runtimes on clusters do, but none on a laptop.
+    `host` is the address of this machine that it listens on, metrics apart, and `grpc_port` where calls go; None: any
+    free one. `completes_configs` lets models add to their configs, as some of the runtimes on clusters do, but none on
+    a laptop.
     Waits until it is ready; with `must_load=False` only until it answers, so that failed loads can be looked at.
     """
     triton = find_triton()
-    ports = TritonPorts(free_port(), free_port(), free_port())
+    ports = TritonPorts(free_port(), grpc_port or free_port(), free_port())
     launch = TritonLaunch(repository, models, ports, new_shm_prefix())
     log = folder / f"triton-{ports.grpc}.log"
     words = [word for word in triton_arguments(triton, launch) if not (completes_configs and word == _AS_WRITTEN)]

@@ -3,7 +3,7 @@ from typing import Any
 from conch_contracts.conditions import ConditionType
 from conch_contracts.names import ModelId
 from conch_contracts.records import ModelKind, Pool
-from conch_operator.kubernetes.desired_models import read_wanted
+from conch_operator.kubernetes.desired_models import SpecReader, read_wanted
 from conch_operator.kubernetes.status_writer import event_body, status_body
 from conch_operator.reconcile.status import describe
 from conch_operator.state import Desired, Observed, Published
@@ -27,7 +27,7 @@ def test_objects_become_models() -> None:
     wanted = read_wanted([item()])
     (model,) = wanted.desired.models
     assert (model.id, model.generation, model.uid, model.created) == ("local/tiny", 3, "uid-tiny", 1767225600)
-    assert wanted.statuses == {}
+    assert wanted.statuses() == {}
 
 
 def test_what_is_being_deleted_wants_nothing() -> None:
@@ -68,7 +68,7 @@ def test_a_status_is_read_as_it_was_written() -> None:
     body = status_body(statuses[model.id], item())
     assert body["selector"] == "conch.dev/model-deployment=tiny,app.kubernetes.io/component=engine"
     assert body["observedGeneration"] == 3
-    again = read_wanted([item(status=body)]).statuses[model.id]
+    again = read_wanted([item(status=body)]).statuses()[model.id]
     assert again.ready
     assert status_body(again, item()) == body
 
@@ -82,3 +82,22 @@ def test_an_event_has_one_name_for_one_transition() -> None:
     assert first["metadata"]["name"] == second["metadata"]["name"]
     assert (first["type"], first["reason"]) == ("Normal", "Waiting")
     assert first["regarding"]["uid"] == "uid-tiny"
+
+
+def test_a_generation_of_a_spec_is_read_once_whatever_else_changes() -> None:
+    reader = SpecReader()
+    (first,) = reader.read([item()]).desired.models
+    (second,) = reader.read([item(metadata={"resourceVersion": "8"}, status={"replicas": 1})]).desired.models
+    assert second is first
+    edited = item(metadata={"generation": 4}, spec=item()["spec"] | {"servedNames": ["other"]})
+    (third,) = reader.read([edited]).desired.models
+    assert third.deployment.served_names == ("other",)
+
+
+def test_an_object_that_was_made_again_is_read_again_and_so_is_one_that_was_away() -> None:
+    reader = SpecReader()
+    (first,) = reader.read([item()]).desired.models
+    (again,) = reader.read([item(metadata={"uid": "another"})]).desired.models
+    assert (again is first, again.uid) == (False, "another")
+    (back,) = reader.read([item()]).desired.models
+    assert back is not first

@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from conch_operator.kubernetes.pods.pod_status import AgentAddress
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import Plan
 from conch_operator.settings import EngineSettings
-from conch_operator.state import EnginePhase, Fault, Scaled
+from conch_operator.state import DesiredModel, EnginePhase, Fault, Scaled
 from testkit.builders.every_runtime import SETTINGS, TOKENS
 from testkit.builders.model_deployments import desired_model
 from testkit.builders.owned_pods import deployments_of, made_by, replica_sets_of
@@ -206,6 +207,40 @@ async def test_a_model_at_rest_is_woken_without_a_round_and_the_next_round_write
     awake = replace(at_rest, scaled=Scaled(1))
     await engines.act(Plan(serve=(awake,), models=(awake,)))
     assert api.replicas == [0, 1]
+
+
+class Complete(Keeping):
+    """One whose Deployments have all the pods that they want."""
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        found = await super().get(kind, namespace, name)
+        return found and {**found, "status": {"observedGeneration": 9}}
+
+
+async def test_a_model_whose_objects_are_as_they_should_be_takes_no_call() -> None:
+    api, started = Complete(), []
+
+    def start(call: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        started.append(call)
+        return asyncio.create_task(call)
+
+    settings = EngineSettings(agent_image="a", images={"cpu": "c"})
+    engines = KubernetesEngines(api, Agents(TOKENS), settings, [None], background=Background(start))
+    at_rest = replace(desired_model(scaling={"minReplicas": 0, "maxReplicas": 1}), scaled=Scaled(0), generation=1)
+
+    async def calls(model: DesiredModel) -> int:
+        before = len(started)
+        await engines.observe()
+        await engines.act(Plan(serve=(model,), models=(model,)))
+        return len(started) - before
+
+    assert [await calls(at_rest) for _ in range(3)] == [1, 0, 0]
+    assert [await calls(replace(at_rest, generation=2)) for _ in range(2)] == [1, 0]
+    assert [await calls(replace(at_rest, generation=2, scaled=Scaled(1))) for _ in range(2)] == [1, 1], "lacks a pod"
+    assert api.replicas == [0, 1]
+    assert [await calls(replace(at_rest, generation=2)) for _ in range(2)] == [1, 0]
+    api.kept["Service"]["metadata"]["generation"] = 99
+    assert [await calls(replace(at_rest, generation=2)) for _ in range(2)] == [1, 0], "somebody else has changed it"
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ async def test_nothing_is_known_about_a_model_that_was_just_seen() -> None:
     await StatusWriter(server, "operator-1").write_first(found)
     unknown = {str(kind): ("Unknown", 3) for kind in ConditionType}
     assert conditions(server.statuses["one"]) == unknown | {"Reconciling": ("True", 3)}
-    assert found.statuses[MODEL].condition(ConditionType.READY) is not None
+    assert found.statuses()[MODEL].condition(ConditionType.READY) is not None
 
 
 async def test_the_first_status_is_written_once() -> None:
@@ -88,7 +88,7 @@ async def test_what_is_said_next_follows_on_a_first_status_that_is_still_on_its_
     writer.note(item("one"))
     found = wanted("one")
     await writer.write_first(found)
-    said = found.statuses[MODEL]
+    said = found.statuses()[MODEL]
     await writer.write(found, {MODEL: said})
     assert server.statuses == {}, "it says so already"
     await writer.write(found, {MODEL: said.model_copy(update={"replicas": 7})})
@@ -215,7 +215,7 @@ async def _write(server: Server, broken: Object) -> None:
     wanted = read_wanted([broken])
     (model,) = wanted.desired.unreadable
     known = make_route(desired_model(), FACTS, (ServedName("one"),)).model_copy(update={"tokenizer_digest": "d" * 64})
-    statuses = describe(wanted.desired, Observed(routes={model: known}), Published(), wanted.statuses, "2026-01-02")
+    statuses = describe(wanted.desired, Observed(routes={model: known}), Published(), wanted.statuses(), "2026-01-02")
     await StatusWriter(server, "operator-1").write(wanted, statuses)
 
 

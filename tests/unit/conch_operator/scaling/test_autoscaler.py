@@ -257,6 +257,15 @@ async def test_an_edit_of_a_model_at_rest_proves_itself_first(scene: Scene) -> N
     assert (await scene.lives(4)).ready
 
 
+async def test_an_edit_that_changes_no_engine_leaves_a_model_at_rest_where_it_can_be_woken(scene: Scene) -> None:
+    await at_rest(scene)
+    edited = {"servedNames": ["tiny", "other"], "default": True, "routing": {"timeout": "1m"}}
+    scene.model = scene.world.model(scaling=FROM_ZERO | {"hold": 8}, progressDeadline="1m", **edited)
+    status = await scene.lives(2)
+    assert (status.ready, status.wanted_replicas) == (True, 0)
+    assert (scene.route.wakes, scene.route.served_names) == (True, ("tiny", "other"))
+
+
 async def test_an_engine_that_ends_while_it_starts_makes_requests_fail_with_a_reason(scene: Scene) -> None:
     await at_rest(scene)
     scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}

@@ -112,6 +112,10 @@ class OwnedObjects:
         """Return what is there of one kind; of most objects the metadata only."""
         return [item for key, item in self._found.items() if key[0] == kind.plural]
 
+    def is_right(self, made: Object) -> bool:
+        """Return whether an object is there as it was planned, since we have written it."""
+        return self._is_right(key_of(made), made["metadata"]["labels"][SPEC_HASH_LABEL])
+
     def has(self, made: Object) -> bool:
         """Return whether an object is there, in whatever shape."""
         return key_of(made) in self._found

@@ -44,9 +44,9 @@ class CreationFailures:
         meta = made["metadata"]
         key, spec_hash = (meta["namespace"], meta["name"]), meta["labels"][SPEC_HASH_LABEL]
         answer, now = self._answers.get(key), self._clock()
+        if self.is_complete(made, present):
+            return None
         if answer is not None and answer.spec_hash == spec_hash:
-            if answer.complete and present >= made["spec"]["replicas"]:
-                return None
             told = answer.complete or answer.fault is not None
             if now - answer.at_s < (ASK_AGAIN_S if told else SOON_S):
                 return answer.fault
@@ -58,6 +58,13 @@ class CreationFailures:
             return answer.fault if answer is not None and answer.spec_hash == spec_hash else None
         self._answers[key] = _Answer(spec_hash, complete, fault, now)
         return fault
+
+    def is_complete(self, made: Object, present: int) -> bool:
+        """Return whether a Deployment is known to have got all its pods, and has them; `present` as in `fault`."""
+        meta = made["metadata"]
+        answer = self._answers.get((meta["namespace"], meta["name"]))
+        known = answer is not None and answer.complete and answer.spec_hash == meta["labels"][SPEC_HASH_LABEL]
+        return known and present >= made["spec"]["replicas"]
 
     async def _creation_failure(self, deployment: Object) -> Fault | None:
         """Return why pods of a Deployment's last change are not made: its own condition may tell of one before."""

@@ -17,6 +17,9 @@ from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsI
 from conch_operator.state import EngineName, Fault
 
 ASK_AGAIN_S = 5.0
+FIRST_S = 1.0
+"""After which a pod that waits is asked about: most wait for less, and for each question the API server reads all
+Events of the namespace."""
 _MOUNT_REASONS = ("FailedMount", "FailedAttachVolume")
 _PULL_SECRET_REASON = "FailedToRetrieveImagePullSecret"
 _SECRET_NAMES = re.compile(r"secrets? \((?P<names>[^)]+)\)")
@@ -38,12 +41,14 @@ class PodEvents:
         self._clock = clock
         self._questions: CallsInFlight[EngineName, _Answer] = CallsInFlight(background)
         self._answers: dict[EngineName, _Answer] = {}
+        self._waiting_since_s: dict[EngineName, float] = {}
 
     async def faults(self, pods: Mapping[EngineName, Object]) -> dict[EngineName, Fault]:
         """Return what stops these pods from starting, as far as Events tell."""
         waiting = {name: pod for name, pod in pods.items() if is_waiting(pod)}
         self._answers = {name: answer for name, answer in self._answers.items() if name in waiting}
         now = self._clock()
+        self._waiting_since_s = {name: self._waiting_since_s.get(name, now) for name in waiting}
         due = {name: pod for name, pod in waiting.items() if self._is_due(name, now)}
         answers = await self._questions.run({name: partial(self._ask, name, pod, now) for name, pod in due.items()})
         self._answers |= {name: answer for name, answer in answers.items() if name in waiting}
@@ -51,7 +56,9 @@ class PodEvents:
 
     def _is_due(self, name: EngineName, now: float) -> bool:
         answer = self._answers.get(name)
-        return answer is None or now - answer.at_s >= ASK_AGAIN_S
+        if answer is None:
+            return now - self._waiting_since_s[name] >= FIRST_S
+        return now - answer.at_s >= ASK_AGAIN_S
 
     async def _ask(self, name: EngineName, pod: Object, now: float) -> _Answer:
         meta, before = pod["metadata"], self._answers.get(name)

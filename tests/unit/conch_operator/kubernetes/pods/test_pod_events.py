@@ -5,7 +5,7 @@ import pytest
 from conch_contracts.conditions import Reason
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
-from conch_operator.kubernetes.pods.pod_events import ASK_AGAIN_S, PodEvents, event_fault, is_waiting
+from conch_operator.kubernetes.pods.pod_events import ASK_AGAIN_S, FIRST_S, PodEvents, event_fault, is_waiting
 from conch_operator.state import EngineName
 
 NAME = EngineName("models/tiny-engine-1")
@@ -95,14 +95,20 @@ async def test_only_pods_that_wait_are_asked_about_and_seldom() -> None:
     events = PodEvents(api, lambda: now)
     for other in (pod({"running": {}}), pod(CREATING, phase="Running"), pod(CREATING, deletionTimestamp="now")):
         assert await events.faults({NAME: other}) == {}
-    assert api.asked == 0
+    assert await events.faults({NAME: pod(CREATING)}) == {}
+    now = FIRST_S / 2
+    assert await events.faults({NAME: pod(CREATING)}) == {}
+    assert api.asked == 0, "it may start in a moment"
+    now = FIRST_S
     for _ in range(3):
         assert (await events.faults({NAME: pod(CREATING)}))[NAME].reason is Reason.VOLUME_NOT_MOUNTED
     assert api.asked == 1
-    now, api.away = ASK_AGAIN_S, True
+    now, api.away = FIRST_S + ASK_AGAIN_S, True
     assert NAME in await events.faults({NAME: pod(CREATING)}), "what is known stands while nobody answers"
     assert api.asked == 2
     assert await events.faults({NAME: pod({"running": {}})}) == {}
+    assert await events.faults({NAME: pod(CREATING)}) == {}
+    assert api.asked == 2, "one that waits again is asked about after a while again"
 
 
 @pytest.mark.parametrize(
