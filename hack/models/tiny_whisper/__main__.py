@@ -40,12 +40,12 @@ def main() -> None:
     if "train" in chosen or "finish" in chosen:
         utterances = read_kept(spoken)
         batches = BatchMaker(Studio(utterances[:-_HELD_OUT], arguments.seed), writer)
-        check = Check(Studio(utterances[-_HELD_OUT:], 1), arguments.start, 12)
+        check = Check(Studio(utterances[-_HELD_OUT:], 1), arguments.start, 10)
         plan = TrainingPlan(arguments.train_seconds, arguments.rate)
         whole = TrainingPlan(arguments.finish_seconds, arguments.rate / 4, size=4, one_of=1)
         for step, each in (("train", plan), ("finish", whole)):
             if step in chosen:
-                train(each, network, batches, trained, lambda: json.dumps(check.rates(network)))
+                train(each, network, batches, trained, lambda: json.dumps(check.rates_with_times(network)))
     if "export" in chosen:
         network.load_state_dict(torch.load(trained))
         write_folder(network, arguments.start, folder)
@@ -67,7 +67,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--train-seconds", type=float, default=2400, help="how long it learns parts of windows")
     parser.add_argument("--finish-seconds", type=float, default=240, help="how long it learns whole windows")
-    parser.add_argument("--rate", type=float, default=1.2e-3, help="learning rate")
+    parser.add_argument("--rate", type=float, default=2e-3, help="learning rate")
     return parser.parse_args()
 
 

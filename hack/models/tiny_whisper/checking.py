@@ -1,6 +1,6 @@
 """How much of windows that training never showed transformers' `generate` writes down rightly."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from transformers import AutoTokenizer, WhisperForConditionalGeneration
 
-from models.tiny_whisper.windows import Segment, Studio
+from models.tiny_whisper.windows import Segment, Studio, Window
 
 _NEAR_S = 0.2 + 1e-6
 _AT_ONCE = 20
@@ -40,33 +40,47 @@ class Check:
     def __init__(self, studio: Studio, folder: Path, count: int) -> None:
         """`count` windows of each kind, as many in either language as training shows."""
         self._tokenizer = AutoTokenizer.from_pretrained(folder)
+        self._studio = studio
         self._windows = {kind: [studio.draw(kind.utterances, late=kind.late) for _ in range(count)] for kind in _KINDS}
-        self._spectra = {
-            kind: np.stack([studio.whole(each).T for each in drawn]) for kind, drawn in self._windows.items()
-        }
 
     def rates(self, network: WhisperForConditionalGeneration) -> dict[str, dict[str, float]]:
-        """Return the shares of windows with the right segments; of texts alone; without times; with their language."""
-        return {kind.name: self._rates_of(network, kind) for kind in _KINDS}
+        """Return the shares of windows with the right segments, texts, texts without times, and language."""
+        return {
+            kind.name: self._shares(kind, self._timed(network, kind) | self._plain(network, kind)) for kind in _KINDS
+        }
 
-    def _rates_of(self, network: WhisperForConditionalGeneration, kind: _Kind) -> dict[str, float]:
-        right: dict[str, list[bool]] = {"segments": [], "texts": [], "without times": [], "language": []}
-        for first in range(0, len(self._windows[kind]), _AT_ONCE):
-            windows = self._windows[kind][first : first + _AT_ONCE]
-            features = torch.from_numpy(self._spectra[kind][first : first + _AT_ONCE])
-            languages = [each.language for each in windows]
-            heard = self.segments(network, features, languages)
-            plain = network.generate(features, language=languages, task="transcribe")
-            found = network.detect_language(features)
-            for window, segments, ids, language in zip(windows, heard, plain, found, strict=True):
-                texts = [each.phrase.text for each in window.segments]
-                right["segments"].append(_alike(segments, window.segments))
-                right["texts"].append([text for _, _, text in segments] == texts)
-                right["without times"].append(self._text(ids) == " ".join(texts))
-                right["language"].append(
-                    self._tokenizer.convert_ids_to_tokens(int(language)) == f"<|{window.language}|>"
-                )
-        return {name: round(sum(each) / len(each), 3) for name, each in right.items()}
+    def rates_with_times(self, network: WhisperForConditionalGeneration) -> dict[str, dict[str, float]]:
+        """Return the shares of windows with the right segments, and texts."""
+        return {kind.name: self._shares(kind, self._timed(network, kind)) for kind in _KINDS}
+
+    def _timed(self, network: WhisperForConditionalGeneration, kind: _Kind) -> dict[str, int]:
+        right = {"segments": 0, "texts": 0}
+        for windows, features in self._parts(kind):
+            heard = self.segments(network, features, [each.language for each in windows])
+            for window, segments in zip(windows, heard, strict=True):
+                right["segments"] += _alike(segments, window.segments)
+                right["texts"] += [text for _, _, text in segments] == [each.phrase.text for each in window.segments]
+        return right
+
+    def _plain(self, network: WhisperForConditionalGeneration, kind: _Kind) -> dict[str, int]:
+        right = {"texts without times": 0, "language": 0}
+        for windows, features in self._parts(kind):
+            plain = network.generate(features, language=[each.language for each in windows], task="transcribe")
+            found = self._tokenizer.convert_ids_to_tokens(network.detect_language(features))
+            for window, ids, language in zip(windows, plain, found, strict=True):
+                text = " ".join(each.phrase.text for each in window.segments)
+                right["texts without times"] += self._text(ids) == text
+                right["language"] += language == f"<|{window.language}|>"
+        return right if kind.utterances else {"texts without times": right["texts without times"]}
+
+    def _shares(self, kind: _Kind, right: dict[str, int]) -> dict[str, float]:
+        return {name: round(each / len(self._windows[kind]), 3) for name, each in right.items()}
+
+    def _parts(self, kind: _Kind) -> Iterator[tuple[list[Window], torch.Tensor]]:
+        windows = self._windows[kind]
+        for first in range(0, len(windows), _AT_ONCE):
+            part = windows[first : first + _AT_ONCE]
+            yield part, torch.from_numpy(np.stack([self._studio.whole(each).T for each in part]))
 
     def segments(
         self, network: WhisperForConditionalGeneration, features: torch.Tensor, languages: Sequence[str]
@@ -81,8 +95,7 @@ class Check:
         return [[each for each in row if each[2]] for row in found]
 
     def _text(self, ids: torch.Tensor) -> str:
-        text: str = self._tokenizer.decode(ids, skip_special_tokens=True, decode_with_timestamps=False)
-        return text.strip()
+        return str(self._tokenizer.decode(ids, skip_special_tokens=True)).strip()
 
 
 def _alike(heard: Sequence[tuple[float, float, str]], expected: Sequence[Segment]) -> bool:

@@ -18,5 +18,5 @@ def write_folder(network: WhisperForConditionalGeneration, start: Path, folder: 
     for name in _KEPT:
         (folder / name).write_bytes((start / name).read_bytes())
     settings = json.loads((start / "generation_config.json").read_text())
-    settings["max_initial_timestamp_index"] = network.generation_config.max_initial_timestamp_index
+    settings["max_initial_timestamp_index"] = network.config.max_source_positions
     (folder / "generation_config.json").write_text(json.dumps(settings, indent=2) + "\n")

@@ -55,15 +55,16 @@ def write_golden(folder: Path, start: Path, check: Check) -> None:
     chance = np.random.default_rng(4)
     path = _written(folder, QUIET, (chance.standard_normal(3 * RATE) * _NOISE).astype(np.float32))
     items.append({"file": path, "seconds": 3.0, "language": "en", **reference.hear(folder / path, "en").item()})
+    rates = check.rates(reference.network)
     golden = {
         "model": folder.name,
         "note": "greedy, WhisperFeatureExtractor defaults (80 mel, 30 s, 16 kHz); texts are stripped",
         "tolerance_logprob": 0.01,
-        "right": check.rates(reference.network),
+        "right": rates,
         "items": items,
     }
-    for name, rates in golden["right"].items():
-        print(name, rates, flush=True)
+    for name, shares in rates.items():
+        print(name, shares, flush=True)
     (folder / "golden.json").write_text(json.dumps(golden, ensure_ascii=False, indent=1))
 
 

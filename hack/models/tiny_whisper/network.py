@@ -14,7 +14,7 @@ def read_network(folder: Path) -> WhisperForConditionalGeneration:
     network: WhisperForConditionalGeneration = WhisperForConditionalGeneration.from_pretrained(
         folder, dtype=torch.float32
     )
-    network.generation_config.max_initial_timestamp_index = network.config.max_source_positions
+    network.generation_config.update(max_initial_timestamp_index=network.config.max_source_positions)
     return network
 
 

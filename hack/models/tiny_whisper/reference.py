@@ -131,5 +131,4 @@ class Reference:
         return True
 
     def _text(self, ids: list[int]) -> str:
-        text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
-        return text.strip()
+        return str(self._tokenizer.decode(ids, skip_special_tokens=True)).strip()

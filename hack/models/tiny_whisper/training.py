@@ -1,7 +1,7 @@
 """Training: most of each window is silence, so most of that is left out, and what is left counts for it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import WhisperForConditionalGeneration
 
 from models.tiny_whisper.network import decoded, encoded
-from models.tiny_whisper.windows import Excerpt, Studio
+from models.tiny_whisper.windows import Excerpt, Studio, Window
 from models.tiny_whisper.writing import Form, Writer
 
 _WARM_UP = 60
@@ -29,10 +29,10 @@ class TrainingPlan:
 
     seconds: float
     rate: float = 1.2e-3
-    size: int = 16
-    one_of: int = 10
+    size: int = 12
+    one_of: int = 20
     """Of so many places in silence one is kept."""
-    checked_each_s: float = 360
+    checked_each_s: float = 480
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,19 @@ class BatchMaker:
         self._studio = studio
         self._writer = writer
 
-    def batch(self, size: int, one_of: int) -> Batch:
-        """Return so many windows."""
+    def batches(self, size: int, one_of: int) -> Iterator[Batch]:
+        """Yield batches of so many windows; of two in a row, one has what takes longer."""
+        while True:
+            drawn = [self._studio.draw() for _ in range(2 * size)]
+            heard = [(each, self._studio.excerpt(each, one_of)) for each in drawn]
+            heard.sort(key=lambda each: len(each[1].places))
+            yield self._batch(heard[:size])
+            yield self._batch(heard[size:])
+
+    def _batch(self, heard: Sequence[tuple[Window, Excerpt]]) -> Batch:
         random = self._studio.random
-        windows = [self._studio.draw() for _ in range(size)]
-        excerpts = [self._studio.excerpt(each, one_of) for each in windows]
         texts = []
-        for window in windows:
+        for window, _ in heard:
             form = Form(random.random() < _TRANSLATED[window.language], random.random() < _TIMED)
             written = self._writer.written(window, form)
             wanted = [one if learnt else _LEFT_OUT for one, learnt in zip(written.ids, written.learnt, strict=True)]
@@ -68,10 +74,10 @@ class BatchMaker:
         length = max(len(ids) for ids, _ in texts) - 1
         padded = [ids[:-1] + [self._writer.end] * (length + 1 - len(ids)) for ids, _ in texts]
         wanted_ids = [wanted + [_LEFT_OUT] * (length - len(wanted)) for _, wanted in texts]
-        return Batch(*_together(excerpts), torch.tensor(padded), torch.tensor(wanted_ids))
+        return Batch(*_together([each for _, each in heard]), torch.tensor(padded), torch.tensor(wanted_ids))
 
 
-def _together(excerpts: list[Excerpt]) -> tuple[Tensor, Tensor, Tensor]:
+def _together(excerpts: Sequence[Excerpt]) -> tuple[Tensor, Tensor, Tensor]:
     count, length = len(excerpts), max(len(each.places) for each in excerpts)
     spectra = np.zeros((count, 2 * length, excerpts[0].spectrum.shape[1]), np.float32)
     places, weights = np.zeros((count, length), np.int64), np.full((count, length), _FAR, np.float32)
@@ -95,20 +101,21 @@ def train(
     learnt = [each for each in network.parameters() if each.requires_grad]
     optimizer = torch.optim.AdamW(learnt, lr=plan.rate, betas=(0.9, 0.98), weight_decay=0.01)
     began = kept = checked = time.monotonic()
-    shown, step = 0.0, 0
-    while (done := (time.monotonic() - began) / plan.seconds) < 1:
+    shown = 0.0
+    for step, batch in enumerate(batches.batches(plan.size, plan.one_of)):
+        if (done := (time.monotonic() - began) / plan.seconds) >= 1:
+            break
         for group in optimizer.param_groups:
             group["lr"] = plan.rate * min(1, (step + 1) / _WARM_UP, max(0.02, (1 - done) / 0.7))
-        loss = _loss(network, batches.batch(plan.size, plan.one_of))
+        loss = _loss(network, batch)
         loss.backward()
         nn.utils.clip_grad_norm_(learnt, 1.0)
         optimizer.step()
         optimizer.zero_grad()
         shown = 0.97 * shown + 0.03 * loss.item() if step > _WARM_UP else loss.item()
-        step += 1
         now = time.monotonic()
-        if step % _SHOWN_EACH == 0:
-            print(f"step {step}, {now - began:.0f} s: {shown:.4f}", flush=True)
+        if step % _SHOWN_EACH == _SHOWN_EACH - 1:
+            print(f"step {step + 1}, {now - began:.0f} s: {shown:.4f}", flush=True)
         if now - kept > _KEPT_EACH_S:
             kept = now
             torch.save(network.state_dict(), path)

@@ -20,7 +20,7 @@ _LAST = FRAMES - 10
 _SOON = 30
 """Who speaks at the beginning does so within so many frames."""
 _NEAR = 200
-_AROUND = 16
+_AROUND = 12
 """Frames around an utterance that are never left out."""
 _NOISES = (0, 0, 0, 3e-4, 1e-3, 2e-3)
 _NOISE_FRAMES = 6000

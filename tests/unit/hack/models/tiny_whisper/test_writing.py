@@ -9,7 +9,7 @@ from testkit.models.speech_golden import FOLDER
 
 WRITER, TOKENIZER = Writer(FOLDER), Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
 NOTHING = np.zeros((100, 80), np.float32)
-SPOKEN = tuple((Spoken(known_phrase(text), NOTHING, 0.93), frame, 1.0) for text, frame in (("开灯", 31), ("停", 1210)))
+SPOKEN = tuple((Spoken(known_phrase(text), NOTHING, 0.93), frame, 1.0) for text, frame in (("开灯", 31), ("停", 1215)))
 WINDOW, SILENCE = (Window("zh", spoken, 0, 0, ()) for spoken in (SPOKEN, ()))
 
 
