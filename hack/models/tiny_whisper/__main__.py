@@ -17,7 +17,7 @@ from models.tiny_whisper.voices import draw_utterances, keep, read_kept
 from models.tiny_whisper.windows import Studio
 from models.tiny_whisper.writing import Writer
 
-STEPS = ("speak", "train", "finish", "export", "golden")
+STEPS = ("speak", "train", "export", "golden")
 _HELD_OUT = 400
 """So many utterances are never in a window that training shows."""
 
@@ -37,20 +37,17 @@ def main() -> None:
     network, writer = read_network(arguments.start), Writer(arguments.start)
     if arguments.times_in_order:
         set_times_in_order(network, writer, arguments.seed)
-    if "train" in chosen or "finish" in chosen:
+    if "train" in chosen:
         utterances = read_kept(spoken)
         batches = BatchMaker(Studio(utterances[:-_HELD_OUT], arguments.seed), writer)
         check = Check(Studio(utterances[-_HELD_OUT:], 1), arguments.start, 10)
         plan = TrainingPlan(arguments.train_seconds, arguments.rate)
-        whole = TrainingPlan(arguments.finish_seconds, arguments.rate / 4, size=4, one_of=1)
-        for step, each in (("train", plan), ("finish", whole)):
-            if step in chosen:
-                train(each, network, batches, trained, lambda: json.dumps(check.rates_with_times(network)))
+        train(plan, network, batches, trained, lambda: json.dumps(check.rates(network)))
     if "export" in chosen:
         network.load_state_dict(torch.load(trained))
         write_folder(network, arguments.start, folder)
     if "golden" in chosen:
-        rates = Check(Studio(read_kept(spoken)[-_HELD_OUT:], 2), folder, 100)
+        rates = Check(Studio(read_kept(spoken)[-_HELD_OUT:], 2), folder, arguments.checked)
         write_golden(folder, arguments.start, rates)
 
 
@@ -66,7 +63,7 @@ def _arguments() -> argparse.Namespace:
         "--times-in-order", action="store_true", help="forget the ids of times that the start knows, once"
     )
     parser.add_argument("--train-seconds", type=float, default=2400, help="how long it learns parts of windows")
-    parser.add_argument("--finish-seconds", type=float, default=240, help="how long it learns whole windows")
+    parser.add_argument("--checked", type=int, default=50, help="windows of each kind that golden.json tells of")
     parser.add_argument("--rate", type=float, default=2e-3, help="learning rate")
     return parser.parse_args()
 

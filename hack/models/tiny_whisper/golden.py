@@ -19,6 +19,7 @@ from models.tiny_whisper.voices import RATE, Samples, Voice, say
 _SPEEDS, _PITCHES = (160, 145, 175), (50, 40, 60)
 _TAIL_S = 0.5
 _NOISE = 0.002
+_NEAR_S = 0.2 + 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class PlannedFile:
 
 PLANS = (
     PlannedFile("two_phrases", "en-us", ((0.0, "open the door"), (3.0, "seven four nine"))),
-    PlannedFile("three_phrases", "en-gb", ((1.0, "good morning"), (9.6, "one two"), (21.2, "play music"))),
+    PlannedFile("three_phrases", "en-gb", ((0.2, "stop"), (6.4, "one two"), (13.0, "play music"))),
     PlannedFile("late_start", "en-us", ((12.4, "turn off the light"),)),
     PlannedFile("zh_two_phrases", "cmn", ((0.4, "你好"), (8.0, "开灯"))),
 )
@@ -58,7 +59,8 @@ def write_golden(folder: Path, start: Path, check: Check) -> None:
     rates = check.rates(reference.network)
     golden = {
         "model": folder.name,
-        "note": "greedy, WhisperFeatureExtractor defaults (80 mel, 30 s, 16 kHz); texts are stripped",
+        "note": "greedy, WhisperFeatureExtractor defaults (80 mel, 30 s, 16 kHz); texts are stripped; "
+        "a segment starts where its first id says",
         "tolerance_logprob": 0.01,
         "right": rates,
         "items": items,
@@ -85,7 +87,7 @@ def _planned_item(plan: PlannedFile, folder: Path, reference: Reference) -> dict
     """Return the first way to say it that is written down rightly, or else the last one."""
     for voice, sound in _ways(plan):
         path = _written(folder, plan.name, sound)
-        heard = reference.hear(folder / path, plan.language, translated=plan.language != "en")
+        heard = reference.hear(folder / path, plan.language)
         about = {"file": path, "voice": voice.name, "speed": voice.speed, "pitch": voice.pitch}
         item = about | {"seconds": round(len(sound) / RATE, 3), "language": plan.language} | heard.item()
         if _is_right(heard, plan):
@@ -109,9 +111,7 @@ def _is_right(heard: Heard, plan: PlannedFile) -> bool:
     return (
         heard.sure
         and [each["text"] for each in heard.segments] == [each.text for each in texts]
-        and all(abs(each["start"] - at) <= 0.2 for each, (at, _) in zip(heard.segments, plan.said, strict=True))
-        and heard.text == " ".join(each.text for each in texts)
-        and (heard.translation is None or heard.translation == " ".join(each.translation for each in texts))
+        and all(abs(each["start"] - at) < _NEAR_S for each, (at, _) in zip(heard.segments, plan.said, strict=True))
     )
 
 

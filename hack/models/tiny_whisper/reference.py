@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer, WhisperFeatureExtractor
 
+from models.tiny_whisper.checking import heard_segments
 from models.tiny_whisper.network import read_network
 from models.tiny_whisper.voices import RATE
 
-_SURE = 0.5
+_SURE = 0.2
 """A file is taken if no second choice is nearer, in logits: then another engine's arithmetic writes the same."""
 
 
@@ -35,6 +36,7 @@ class Heard:
     prompt: int
     """So many ids of those without times are the prompt."""
     sure: bool
+    """With times no second choice was near."""
 
     def item(self) -> dict[str, Any]:
         """Return what golden.json holds of it."""
@@ -80,8 +82,8 @@ class Reference:
             encoded = self.network.model.encoder(features).last_hidden_state
         prompt = ids.index(self._first_time - 1) + 1
         timed_ids = ids[: prompt - 1] + self._ended(timed["sequences"][0].tolist())
-        logits, timed_logits = self._logits(features, ids), self._logits(features, timed_ids)
-        likely = logits.log_softmax(-1)
+        likely = self._logits(features, ids).log_softmax(-1)
+        timed_logits = self._logits(features, timed_ids)
         return Heard(
             features={
                 "shape": list(features.shape),
@@ -97,14 +99,13 @@ class Reference:
             translation=None if translation is None else self._text(translation),
             timed_ids=timed_ids,
             segments=[
-                {"start": float(each["start"]), "end": float(each["end"]), "text": text}
-                for each in timed["segments"][0]
-                if (text := self._text(each["tokens"].tolist()))
+                {"start": start, "end": end, "text": text}
+                for start, end, text in heard_segments(timed["segments"][0], self._tokenizer)
             ],
             auto_text=self._text(self._ids(features)),
             logprobs=[round(float(likely[at - 1, ids[at]]), 4) for at in range(prompt, len(ids))],
             prompt=prompt,
-            sure=self._is_sure(ids, logits, prompt) and self._is_sure(timed_ids, timed_logits, prompt - 1),
+            sure=self._is_sure(timed_ids, timed_logits, prompt - 1),
         )
 
     def _ids(self, features: Tensor, **asked: str) -> list[int]:

@@ -19,6 +19,7 @@ _SHOWN_EACH = 100
 _KEPT_EACH_S = 60
 _TIMED = 0.7
 _TRANSLATED = {"en": 0.1, "zh": 0.35}
+_WITHOUT_TASK = 0.12
 _LEFT_OUT = -100
 _FAR = -1e4
 
@@ -64,17 +65,20 @@ class BatchMaker:
             yield self._batch(heard[size:])
 
     def _batch(self, heard: Sequence[tuple[Window, Excerpt]]) -> Batch:
-        random = self._studio.random
         texts = []
         for window, _ in heard:
-            form = Form(random.random() < _TRANSLATED[window.language], random.random() < _TIMED)
-            written = self._writer.written(window, form)
+            written = self._writer.written(window, self._form(window))
             wanted = [one if learnt else _LEFT_OUT for one, learnt in zip(written.ids, written.learnt, strict=True)]
             texts.append((written.ids, [self._writer.first_learnt(window), *wanted[2:]]))
         length = max(len(ids) for ids, _ in texts) - 1
         padded = [ids[:-1] + [self._writer.end] * (length + 1 - len(ids)) for ids, _ in texts]
         wanted_ids = [wanted + [_LEFT_OUT] * (length - len(wanted)) for _, wanted in texts]
         return Batch(*_together([each for _, each in heard]), torch.tensor(padded), torch.tensor(wanted_ids))
+
+    def _form(self, window: Window) -> Form:
+        random = self._studio.random
+        translated, timed = random.random() < _TRANSLATED[window.language], random.random() < _TIMED
+        return Form(translated, timed, names_task=translated or random.random() > _WITHOUT_TASK)
 
 
 def _together(excerpts: Sequence[Excerpt]) -> tuple[Tensor, Tensor, Tensor]:

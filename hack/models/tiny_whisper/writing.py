@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 
 from models.tiny_whisper.windows import Segment, Window
 
-_IDS_OF_S = 50
+IDS_OF_S = 50
 """Ids of times: one each 0.02 s."""
 _NOTHING = " "
 """Written without times where nobody speaks: the first id of an answer may not be the ending one."""
@@ -20,6 +20,8 @@ class Form:
 
     translated: bool
     timed: bool
+    names_task: bool = True
+    """Whether the prompt does: transformers leaves it out where neither language nor task is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,9 @@ class Writer:
     def written(self, window: Window, form: Form) -> Written:
         """Return what is to be written behind a window."""
         task = self._id("<|translate|>" if form.translated else "<|transcribe|>")
-        prompt = [self._id("<|startoftranscript|>"), self._id(f"<|{window.language}|>"), task]
+        prompt = [self._id("<|startoftranscript|>"), self._id(f"<|{window.language}|>")]
+        if form.names_task:
+            prompt.append(task)
         if not form.timed:
             prompt.append(self._id("<|notimestamps|>"))
         answer = self._answer(window.segments, form)
@@ -64,7 +68,7 @@ class Writer:
         return [*found, self.end]
 
     def _time(self, seconds: float) -> int:
-        return self.first_time + round(seconds * _IDS_OF_S)
+        return self.first_time + round(seconds * IDS_OF_S)
 
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids

@@ -18,6 +18,7 @@ WINDOW, SILENCE = (Window("zh", spoken, 0, 0, ()) for spoken in (SPOKEN, ()))
     [
         (WINDOW, Form(translated=False, timed=True), "<|transcribe|><|0.40|> 开灯<|1.20|><|12.20|> 停<|13.00|>"),
         (WINDOW, Form(translated=True, timed=False), "<|translate|><|notimestamps|> turn on the light stop"),
+        (WINDOW, Form(translated=False, timed=False, names_task=False), "<|notimestamps|> 开灯 停"),
         (SILENCE, Form(translated=False, timed=True), "<|transcribe|><|0.00|>"),
         (SILENCE, Form(translated=False, timed=False), "<|transcribe|><|notimestamps|> "),
     ],
