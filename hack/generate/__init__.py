@@ -9,8 +9,8 @@ from pathlib import Path
 
 from generate.api_page import api_page
 from generate.backends_page import backends_text
-from generate.chart_files import chart_crd_text, contract_text, schema_text, values_page
-from generate.crd import crd_text
+from generate.chart_files import chart_crd_text, chart_pool_crd_text, contract_text, schema_text, values_page
+from generate.crd import crd_text, pool_crd_text
 from generate.modeldeployment_page import reference_text
 from generate.openapi.document import document_text
 from generate.pictures.drawing import draw
@@ -20,8 +20,10 @@ _PICTURES = sorted((Path(__file__).parents[2] / "docs" / "pictures").glob("*.yam
 
 FILES: Mapping[str, Callable[[], str]] = {
     "crds/modeldeployments.conch.dev.yaml": crd_text,
+    "crds/enginepools.conch.dev.yaml": pool_crd_text,
     "charts/conch/files/contract.yaml": contract_text,
     "charts/conch/files/modeldeployments.yaml": chart_crd_text,
+    "charts/conch/files/enginepools.yaml": chart_pool_crd_text,
     "charts/conch/values.schema.json": schema_text,
     "services/gateway/src/conch_gateway/app/openapi.json": document_text,
     "docs/api.md": api_page,

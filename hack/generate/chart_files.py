@@ -1,4 +1,4 @@
-"""Makes what the chart shares with the code: ports and labels, the definition of ModelDeployment, the values' schema.
+"""Makes what the chart shares with the code: ports and labels, the definitions of our kinds, the values' schema.
 
 The schema's source is values.schema.yaml, because sentences are easier to write in YAML and Helm reads only JSON.
 """
@@ -10,7 +10,7 @@ import yaml
 
 from conch_contracts import names
 from conch_contracts.forbidden_addresses import NOT_PUBLIC
-from generate.crd import crd_text
+from generate.crd import crd_text, pool_crd_text
 
 _CHART = Path(__file__).parents[2] / "charts" / "conch"
 _KEEP = "  annotations:\n    helm.sh/resource-policy: keep\n"
@@ -22,6 +22,7 @@ def contract_text() -> str:
     contract = {
         "group": names.GROUP,
         "plural": names.PLURAL,
+        "poolPlural": names.POOL_PLURAL,
         "fieldManager": names.OPERATOR,
         "ports": {
             "gateway": names.GATEWAY_PORT,
@@ -58,8 +59,17 @@ def contract_text() -> str:
 
 
 def chart_crd_text() -> str:
-    """Return the CustomResourceDefinition as the chart installs it: it stays when the release goes."""
-    head, name, rest = crd_text().partition(f"  name: {names.PLURAL}.{names.GROUP}\n")
+    """Return the definition of ModelDeployment as the chart installs it: it stays when the release goes."""
+    return _kept(crd_text(), names.PLURAL)
+
+
+def chart_pool_crd_text() -> str:
+    """Return that of EnginePool, likewise."""
+    return _kept(pool_crd_text(), names.POOL_PLURAL)
+
+
+def _kept(definition: str, plural: str) -> str:
+    head, name, rest = definition.partition(f"  name: {plural}.{names.GROUP}\n")
     return head + name + _KEEP + rest
 
 

@@ -1,9 +1,19 @@
-"""Makes the CustomResourceDefinition of ModelDeployment from its types."""
+"""Makes the CustomResourceDefinitions of ModelDeployment and EnginePool from their types."""
 
 import yaml
 
 from conch_contracts.modeldeployment import ModelDeployment, ModelSpec
-from conch_contracts.names import GROUP, KIND, PLURAL, SHORT_NAME, VERSION
+from conch_contracts.names import (
+    GROUP,
+    KIND,
+    PLURAL,
+    POOL_KIND,
+    POOL_PLURAL,
+    POOL_SHORT_NAME,
+    SHORT_NAME,
+    VERSION,
+)
+from conch_contracts.spec.engine_pool import EnginePoolSpec, EnginePoolStatus
 from conch_contracts.spec.rule_types import validations_of
 from conch_contracts.spec.status import ModelDeploymentStatus
 from generate.structural_schema import Schema, structural
@@ -12,52 +22,86 @@ _HEADER = "# Made by `make generate` from libs/contracts; edit the types there.\
 
 
 def crd_text() -> str:
-    """Return the CustomResourceDefinition as YAML."""
-    return _HEADER + yaml.dump(crd(), Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
+    """Return the CustomResourceDefinition of ModelDeployment as YAML."""
+    return _text(crd())
+
+
+def pool_crd_text() -> str:
+    """Return that of EnginePool."""
+    return _text(pool_crd())
+
+
+def _text(definition: Schema) -> str:
+    return _HEADER + yaml.dump(definition, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
 
 
 def crd() -> Schema:
-    """Return the CustomResourceDefinition."""
+    """Return the CustomResourceDefinition of ModelDeployment."""
+    scale = {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+    return _definition(KIND, PLURAL, SHORT_NAME, _version(schema(), _columns(), {"status": {}, "scale": scale}))
+
+
+def pool_crd() -> Schema:
+    """Return the CustomResourceDefinition of EnginePool."""
+    return _definition(
+        POOL_KIND, POOL_PLURAL, POOL_SHORT_NAME, _version(pool_schema(), _pool_columns(), {"status": {}})
+    )
+
+
+def _definition(kind: str, plural: str, short_name: str, version: Schema) -> Schema:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "metadata": {"name": f"{plural}.{GROUP}"},
         "spec": {
             "group": GROUP,
             "scope": "Namespaced",
             "names": {
-                "kind": KIND,
-                "listKind": f"{KIND}List",
-                "plural": PLURAL,
-                "singular": KIND.lower(),
-                "shortNames": [SHORT_NAME],
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": kind.lower(),
+                "shortNames": [short_name],
                 "categories": ["conch"],
             },
-            "versions": [_version()],
+            "versions": [version],
         },
     }
 
 
-def _version() -> Schema:
+def _version(validated: Schema, columns: list[Schema], subresources: Schema) -> Schema:
     return {
         "name": VERSION,
         "served": True,
         "storage": True,
-        "additionalPrinterColumns": _columns(),
-        "subresources": {
-            "status": {},
-            "scale": {
-                "specReplicasPath": ".spec.replicas",
-                "statusReplicasPath": ".status.replicas",
-                "labelSelectorPath": ".status.selector",
-            },
+        "additionalPrinterColumns": columns,
+        "subresources": subresources,
+        "schema": {"openAPIV3Schema": validated},
+    }
+
+
+def pool_schema() -> Schema:
+    """Return the structural schema of a whole EnginePool."""
+    return {
+        "type": "object",
+        "description": "One server for many models, of which some are loaded at a time.",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string", "description": f"Always {GROUP}/{VERSION}."},
+            "kind": {"type": "string", "description": f"Always {POOL_KIND}."},
+            "metadata": {"type": "object"},
+            "spec": structural(EnginePoolSpec),
+            "status": structural(EnginePoolStatus),
         },
-        "schema": {"openAPIV3Schema": schema()},
     }
 
 
 def schema() -> Schema:
-    """Return the structural schema of the whole object."""
+    """Return the structural schema of a whole ModelDeployment."""
     return {
         "type": "object",
         "description": "One model to serve: what it is, where its files are, and how its engines are run.",
@@ -87,6 +131,21 @@ def _columns() -> list[Schema]:
         {"name": "Wanted", "type": "integer", "jsonPath": ".status.wantedReplicas", "description": "Engines wanted."},
         {"name": "Scaled", "type": "string", "jsonPath": ".status.scaling.reason", "priority": 1},
         {"name": "Served names", "type": "string", "jsonPath": ".status.servedNames"},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        {"name": "Message", "type": "string", "jsonPath": f"{ready}.message"},
+    ]
+
+
+def _pool_columns() -> list[Schema]:
+    """Return what `kubectl get epool` shows."""
+    ready = '.status.conditions[?(@.type=="Ready")]'
+    return [
+        {"name": "Ready", "type": "string", "jsonPath": f"{ready}.status"},
+        {"name": "Reason", "type": "string", "jsonPath": f"{ready}.reason"},
+        {"name": "Loaded", "type": "integer", "jsonPath": ".status.loaded", "description": "Models that are loaded."},
+        {"name": "Models", "type": "integer", "jsonPath": ".status.models", "description": "Models that are placed."},
+        {"name": "Used", "type": "integer", "jsonPath": ".status.memoryBytes", "description": "Bytes, as measured."},
+        {"name": "Memory", "type": "string", "jsonPath": ".spec.memory"},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
         {"name": "Message", "type": "string", "jsonPath": f"{ready}.message"},
     ]

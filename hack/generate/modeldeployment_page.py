@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from conch_contracts.spec.engine_pool import EnginePoolSpec
-from generate.crd import schema
-from generate.structural_schema import structural
+from generate.crd import pool_schema, schema
 
 _INTRODUCTION = """# Every field of a ModelDeployment
 
@@ -21,8 +19,8 @@ page. Decimals are written in quotes (`"0.7"`), durations as `30s`, `10m` or `1m
 
 _POOLS = """## EnginePool
 
-An EnginePool is an engine that [many models share](scaling.md#many-models-on-one-engine); `spec.placement` of a
-ModelDeployment names it. It stands in the files that `conch up` is given; on a cluster there is no such kind yet.
+An EnginePool is a server that [many models share](scaling.md#many-models-in-one-server); `spec.placement` of a
+ModelDeployment names it. It stands in the files that `conch up` is given, or on the cluster beside the models.
 """
 
 Part = Mapping[str, object]
@@ -35,7 +33,9 @@ def reference_text() -> str:
     sections = [_INTRODUCTION, *([rules] if rules else [])]
     for name in ("spec", "status"):
         sections += _sections(name, _part(properties[name]))
-    return "\n".join([*sections, _POOLS, *_sections("EnginePool.spec", structural(EnginePoolSpec))])
+    pool = _part(pool_schema()["properties"])
+    pools = (section for name in ("spec", "status") for section in _sections(f"EnginePool.{name}", _part(pool[name])))
+    return "\n".join([*sections, _POOLS, *pools])
 
 
 def _sections(path: str, part: Part) -> Iterator[str]:

@@ -10,7 +10,7 @@ from conch_contracts import names
 from conch_contracts.forbidden_addresses import NOT_PUBLIC
 from conch_operator.kubernetes.api.kinds import OWNED_KINDS, Kind
 from conch_operator.kubernetes.worker_pools import POOL_KINDS
-from generate.crd import crd_text
+from generate.crd import crd_text, pool_crd_text
 from generate.helm import Helm
 from testkit.kubernetes import chart
 from testkit.kubernetes.chart import Object, Rendered, environment
@@ -151,6 +151,8 @@ def test_those_who_view_and_edit_a_namespace_view_and_edit_its_models(helm: Helm
         "view": {"get", "list", "watch"},
         "edit": {"create", "update", "patch", "delete", "deletecollection"},
     }
+    for role in roles.values():
+        assert _verbs(role, "conch.dev", "enginepools") == _verbs(role, "conch.dev", "modeldeployments")
     assert all(_verbs(role, "conch.dev", "modeldeployments/status") == set() for role in roles.values())
     without = chart.render(helm, "--set", "userRoles.enabled=false")
     assert len(without.of("ClusterRole")) == len(plain.of("ClusterRole")) - len(roles)
@@ -177,12 +179,15 @@ def test_every_role_is_bound_to_the_operator_only(rendered: Rendered) -> None:
 
 
 def test_the_policy_about_references_knows_every_field_that_names_an_object(helm: Helm) -> None:
-    (policy,) = chart.render(helm, "--set", "referencePolicy.enabled=true").of("ValidatingAdmissionPolicy")
-    asked = "".join(variable["expression"] for variable in policy["spec"]["variables"])
-    schema = yaml.safe_load(crd_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    named = [path for path in _paths(schema, "object.spec") if path.endswith(("Ref", "claimName", "imagePullSecrets"))]
-    assert len(named) >= 6
-    assert [path for path in named if path not in asked] == []
+    policies = chart.render(helm, "--set", "referencePolicy.enabled=true").of("ValidatingAdmissionPolicy")
+    asked = {policy["metadata"]["name"]: str(policy["spec"]["variables"]) for policy in policies}
+    for about, definition, least in (("references", crd_text(), 6), ("pool-references", pool_crd_text(), 1)):
+        (said,) = (text for name, text in asked.items() if name.endswith(f"conch-{about}"))
+        schema = yaml.safe_load(definition)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        names = ("Ref", "claimName", "imagePullSecrets", "claims")
+        named = [path for path in _paths(schema, "object.spec") if path.endswith(names)]
+        assert len(named) >= least
+        assert [path for path in named if path not in said] == []
 
 
 def _paths(schema: Object, path: str) -> Iterator[str]:

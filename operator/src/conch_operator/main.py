@@ -11,7 +11,7 @@ import sys
 import time
 from contextlib import AsyncExitStack
 
-from conch_contracts.records import Pool
+from conch_contracts.records import GatewayLoad, Pool
 from conch_kit import logs
 from conch_kit import metrics as kit_metrics
 from conch_kit.http.admin import Health
@@ -137,8 +137,13 @@ class Operator:
             reader.subscribe(lambda _: leader_loop.changed())
             api.subscribe(leader_loop.changed)
             await enter(watching(status_writer.note, release.watch_namespaces, settings.watch_stale_s))
-            autoscaler = await enter(one_round.autoscaler)
-            await enter(DemandReader(redis, demand, autoscaler.heard))
+            autoscaler, residents = await enter(one_round.autoscaler), await enter(one_round.residents)
+
+            def heard(load: GatewayLoad | None) -> None:
+                autoscaler.heard(load)
+                residents.heard(load)
+
+            await enter(DemandReader(redis, demand, heard))
             await reader.wait_answered(REGISTRY_S)
             await leader_loop.run()
 

@@ -1,4 +1,4 @@
-"""What reconciling works on, as frozen data: what is wanted, what is there, and the facts that models' folders hold.
+"""What reconciling works on, as frozen data.
 
 The reconciler fills an Observed, `reconcile.plan` compares it with a Desired, `reconcile.status` describes it.
 """
@@ -17,7 +17,7 @@ from conch_contracts.records import ChatProfile, Dialect, Engine, Pool, Pooling,
 from conch_contracts.spec.engine_pool import EnginePoolSpec
 
 EngineName = NewType("EngineName", str)
-"""Names one engine on its cluster: made from the model, the spec hash and an index, or the name of a pod."""
+"""Names one engine on its cluster."""
 
 RoutedModel = tuple[Route, tuple[Engine, ...]]
 """A model as the data plane knows it."""
@@ -297,6 +297,8 @@ class ClusterEngine:
     """Unix seconds at which the cluster made it; None where nobody says."""
     memory_bytes: int | None = None
     """How much memory it takes, as measured; None where nobody does."""
+    pool: PoolId | None = None
+    """In whose server it is, on a cluster that makes other engines by itself."""
 
 
 @dataclass(frozen=True, slots=True)

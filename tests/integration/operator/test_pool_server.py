@@ -15,6 +15,7 @@ from conch_contracts.cpu_runtime import Quantization
 from conch_contracts.dialects.encoder import LOGITS
 from conch_contracts.names import Digest, ModelId, PoolId
 from conch_contracts.records import Dialect
+from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.local.engines import EngineServer, LocalEngines
@@ -23,7 +24,8 @@ from conch_operator.local.supervisor import Supervisor
 from conch_operator.local.tritonserver import find_triton
 from conch_operator.probe.prober import Target
 from conch_operator.probe.triton_request import TritonProbeClient
-from conch_operator.reconcile.plan import Plan, spec_hash
+from conch_operator.reconcile.engine_steps import spec_hash
+from conch_operator.reconcile.plan import Plan
 from conch_operator.state import (
     ClusterEngine,
     EngineComponent,
@@ -36,6 +38,7 @@ from testkit.processes.conch_up import EXAMPLE
 from testkit.waiting import eventually
 
 POOL = PoolId("local/small")
+SPEC = EnginePoolSpec.model_validate({"memory": "1Gi", "maxLoad": "20s"})
 FOLDER = EXAMPLE.parent / "tiny-reranker"
 
 
@@ -58,7 +61,7 @@ class Scene:
         def names(of: str) -> tuple[EngineName, ...]:
             return (EngineName(of),) if of else ()
 
-        steps = Plan(start=start, stop=names(stop), restart=names(restart), pools=frozenset({POOL}))
+        steps = Plan(start=start, stop=names(stop), restart=names(restart), pools={POOL: SPEC})
         await self.engines.act(steps)
 
     async def are(self, **phases: EnginePhase) -> None:
@@ -155,3 +158,29 @@ async def test_a_server_that_ends_is_started_again_with_its_models(scene: Scene)
     assert scene.seen["one"].incarnation > before.incarnation
     await scene.answers("one")
     await scene.answers("two")
+
+
+async def test_a_load_that_hangs_fails_in_time_and_holds_up_no_other_model(scene: Scene, tmp_path: Path) -> None:
+    hanging = tmp_path / "hanging"
+    hanging.mkdir()
+    (hanging / "model.safetensors").write_bytes(b"")
+    os.mkfifo(hanging / "config.json")  # whoever reads it waits for a writer, who never comes
+    await scene.acts(start=(component("one"), component("hangs", hanging)))
+    await scene.are(one=RUNNING, hangs=BLOCKED)
+    fault = scene.seen["hangs"].fault
+    assert fault is not None
+    assert fault.reason is Reason.ENGINE_LOAD_FAILED
+    assert "Triton could not load hangs: " in fault.message
+    await scene.acts(start=(component("two"),))
+    await scene.are(one=RUNNING, two=RUNNING, hangs=BLOCKED)
+    await scene.answers("one")
+    await scene.answers("two")
+
+    # Triton cannot give it up, so when it is to go its server ends, and the others are loaded again.
+    before = scene.seen["one"].incarnation
+    await scene.acts(stop="hangs")
+    await scene.are(one=EnginePhase.EXITED, two=EnginePhase.EXITED)
+    await scene.are(one=RUNNING, two=RUNNING)
+    assert scene.stub("hangs") == []
+    assert scene.seen["one"].incarnation > before
+    await scene.answers("one")

@@ -166,10 +166,19 @@ def test_an_example_is_valid_as_it_is(tmp_path: Path, file: Path) -> None:
     assert [line.rpartition(" ")[2] for line in result.stdout.splitlines()] == ["ok"] * kinds
 
 
-def test_validate_says_that_a_cluster_has_no_engine_pools(tmp_path: Path) -> None:
-    result = conch("validate", "--cluster", str(EXAMPLE.parent / "encoder-pool.yaml"), cwd=tmp_path)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert "encoder-pool.yaml:4: a cluster has no EnginePools" in result.stderr
+def test_validate_knows_what_a_pool_takes_on_a_cluster(tmp_path: Path) -> None:
+    example = EXAMPLE.parent / "encoder-pool.yaml"
+    result = conch("validate", "--cluster", str(example), cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    file = tmp_path / "models.yaml"
+    file.write_text(example.read_text().replace("path: tiny-reranker", "pvc: {claimName: models}"))
+    result = conch("validate", "--cluster", str(file), cwd=tmp_path)
+    assert result.returncode == 1
+    assert "add it to spec.claims of the pool" in result.stderr
+    file.write_text(example.read_text().replace("memory: 500Mi", "memory: 500Mi\n  claims: [models]"))
+    result = conch("validate", str(file), cwd=tmp_path)
+    assert result.returncode == 1
+    assert "PersistentVolumeClaims need a cluster" in result.stderr
 
 
 def test_validate_warns_of_a_name_that_two_models_want(tmp_path: Path) -> None:

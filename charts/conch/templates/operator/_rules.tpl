@@ -1,5 +1,5 @@
 {{/*
-What the operator may do where ModelDeployments live: read them and write their status; keep the objects that run an
+What the operator may do where ModelDeployments and EnginePools live: read them and write their status; keep the objects that run an
 engine; read pods for the cause when one does not start, with what nodes tell in Events about it, and open the readiness
 gate of those that serve; list and watch ReplicaSets to see that a pod was made for a model; tell in Events what has happened. It
 reads no Secret.
@@ -7,10 +7,10 @@ reads no Secret.
 {{- define "conch.operator.rules" -}}
 {{- $contract := include "conch.contract" . | fromYaml -}}
 - apiGroups: [{{ $contract.group }}]
-  resources: [{{ $contract.plural }}]
+  resources: [{{ $contract.plural }}, {{ $contract.poolPlural }}]
   verbs: [get, list, watch]
 - apiGroups: [{{ $contract.group }}]
-  resources: [{{ $contract.plural }}/status]
+  resources: [{{ $contract.plural }}/status, {{ $contract.poolPlural }}/status]
   verbs: [patch]
 - apiGroups: [apps]
   resources: [deployments]

@@ -49,8 +49,10 @@ class Reason(StrEnum):
     NAME_CONFLICT = "NameConflict"
     """Other ModelDeployments hold every served name of this one."""
     NOT_HERE = "NotHere"
-    """What the spec asks for is not to be had in this place: some sources and runtimes need a cluster, placement needs
-    `conch up`."""
+    """What the spec asks for is not to be had in this place: some sources and runtimes need a cluster, and not all of
+    them are taken by an EnginePool."""
+    POOL_NOT_FOUND = "PoolNotFound"
+    """There is no EnginePool of the name that `spec.placement` gives; the model goes on once it is there."""
     SPEC_INVALID = "SpecInvalid"
     """The object breaks a rule that the API server did not know of; the message names the field."""
     TOO_LARGE = "TooLarge"

@@ -1,4 +1,4 @@
-"""The EnginePool: one engine for many models, of which some are loaded at a time."""
+"""The EnginePool: one server for many models, of which some are loaded at a time."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -7,13 +7,13 @@ from pydantic import ValidationError
 
 from conch_contracts.modeldeployment import Metadata
 from conch_contracts.names import API_VERSION, POOL_KIND, PoolId
-from conch_contracts.problems import InvalidObject, Problem, problems_of
+from conch_contracts.problems import InvalidObject, Problem, problems_of, without_unknown_fields
 from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_contracts.spec.fields import SpecPart
 
 
 class EnginePool(SpecPart):
-    """One engine for many models."""
+    """One server for many models, of which some are loaded at a time."""
 
     api_version: Literal["conch.dev/v1alpha1"]
     """Always conch.dev/v1alpha1."""
@@ -39,3 +39,11 @@ def parse_pool(data: Mapping[str, object]) -> EnginePool:
         return EnginePool.model_validate(data)
     except ValidationError as error:
         raise InvalidObject(problems_of(error, EnginePool)) from error
+
+
+def parse_stored_pool(data: Mapping[str, object]) -> EnginePool:
+    """Return the EnginePool that an API server holds, without the fields that nobody here knows.
+
+    A newer version has let them in. Raises InvalidObject for everything else that is wrong.
+    """
+    return parse_pool(without_unknown_fields(data, EnginePool)[0])

@@ -4,7 +4,6 @@ The parts of its spec live in `conch_contracts.spec`; this module puts them toge
 several fields.
 """
 
-import copy
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -12,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from conch_contracts.cpu_runtime import Quantization
 from conch_contracts.names import API_VERSION, KIND, LOCAL_NAMESPACE, ModelId, PoolId, ServedName
-from conch_contracts.problems import InvalidObject, Problem, problems_of
+from conch_contracts.problems import InvalidObject, Problem, problems_of, without_unknown_fields
 from conch_contracts.records import ContentFormat, Dialect, ModelKind, Profile, StreamUsage
 from conch_contracts.spec.encoder import AnswerCacheSpec, EmbeddingSpec, TensorsSpec
 from conch_contracts.spec.engine import EngineSpec
@@ -58,8 +57,8 @@ class ModelSpec(SpecPart):
     scaling: ScalingSpec | None = None
     """Has Conch decide how many engines there are, by what there is to do. Default: as many as `replicas` says."""
     placement: PlacementSpec | None = None
-    """For encoders on the cpu runtime: has the model share one engine with others, which takes turns with more models
-    than it has room for. So far under `conch up` only. Default: engines of its own."""
+    """For encoders on the cpu runtime: has the model share one server with others, in which they take turns where there
+    are more than it has room for. On a cluster for sources `path` and `pvc`. Default: engines of its own."""
     progress_deadline: Duration = 600.0
     """How long what the spec asks for may not get on until Progressing is False and Stalled True. It counts from the
     last progress: an edit, a download that goes on, an engine more. Conch goes on trying. Default: 10m."""
@@ -333,21 +332,8 @@ def parse_stored(data: Mapping[str, object]) -> tuple[ModelDeployment, tuple[str
 
     A newer version has let them in. Raises InvalidObject for everything else that is wrong.
     """
-    kept, ignored = copy.deepcopy(dict(data)), []
-    try:
-        ModelDeployment.model_validate(kept)
-    except ValidationError as error:
-        for detail in error.errors():
-            if detail["type"] == "extra_forbidden":
-                _remove(kept, detail["loc"])
-                ignored.append(Problem(detail["loc"], "").field)
-    return parse(kept), tuple(ignored)
-
-
-def _remove(data: Any, path: tuple[str | int, ...]) -> None:
-    for step in path[:-1]:
-        data = data[step]
-    del data[path[-1]]
+    kept, ignored = without_unknown_fields(data, ModelDeployment)
+    return parse(kept), ignored
 
 
 def _wrong_type(data: Mapping[str, object]) -> Problem:

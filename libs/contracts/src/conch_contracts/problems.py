@@ -1,8 +1,10 @@
 """Turns what pydantic says about a bad object of the API into sentences for its author."""
 
+import copy
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -33,6 +35,27 @@ class InvalidObject(Exception):
 def problems_of(error: ValidationError, wanted: type[BaseModel]) -> tuple[Problem, ...]:
     """Return what is wrong with an object that should be of this type."""
     return tuple(_problem(detail, wanted) for detail in error.errors())
+
+
+def without_unknown_fields(
+    data: Mapping[str, object], wanted: type[BaseModel]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return an object without the fields that this type does not know, and what these are called."""
+    kept, unknown = copy.deepcopy(dict(data)), []
+    try:
+        wanted.model_validate(kept)
+    except ValidationError as error:
+        for detail in error.errors():
+            if detail["type"] == "extra_forbidden":
+                _remove(kept, detail["loc"])
+                unknown.append(Problem(detail["loc"], "").field)
+    return kept, tuple(unknown)
+
+
+def _remove(data: Any, path: tuple[str | int, ...]) -> None:
+    for step in path[:-1]:
+        data = data[step]
+    del data[path[-1]]
 
 
 def _problem(detail: ErrorDetails, wanted: type[BaseModel]) -> Problem:

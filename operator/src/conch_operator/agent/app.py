@@ -33,17 +33,17 @@ _BYTES = [(b"content-type", b"application/zstd")]
 
 
 def make_app(
-    folder: FolderReporter, termination: EngineTermination, token_hash: str, engine_port: int = TRITON_HTTP_PORT
+    folder: FolderReporter | None, termination: EngineTermination, token_hash: str, engine_port: int = TRITON_HTTP_PORT
 ) -> ASGIApp:
-    """Return the app; `token_hash`: the SHA-256 of the operator's token."""
+    """Return the app; `token_hash`: the SHA-256 of the operator's token; None for an agent of no single folder."""
 
     async def answer(method: str, path: str) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
         match method, path:
             case "GET", messages.LIVE_PATH:
                 return 200, b"ok\n", _TEXT
-            case "GET", messages.SOURCE_PATH:
+            case "GET", messages.SOURCE_PATH if folder is not None:
                 return 200, (await folder.report()).model_dump_json().encode(), _JSON
-            case "GET", messages.BUNDLE_PATH:
+            case "GET", messages.BUNDLE_PATH if folder is not None:
                 digest, data = await folder.bundle()
                 return 200, data, [*_BYTES, (b"x-conch-digest", digest.encode())]
             case "GET", messages.WITHDRAWN_PATH:
@@ -63,8 +63,8 @@ def make_app(
                 return 404, b"not found\n", _TEXT
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if _is_operators(scope) and not _is_trusted(scope, token_hash):
-            await respond(send, 401, _NO_TOKEN, [*_TEXT, (b"www-authenticate", b"Bearer")])
+        if _is_operators(scope) and not is_trusted(scope, token_hash):
+            await refuse(send)
             return
         try:
             status, body, headers = await answer(scope["method"], scope["path"])
@@ -80,11 +80,17 @@ def _is_operators(scope: Scope) -> bool:
     return scope["method"] == "POST" or scope["path"] in (messages.SOURCE_PATH, messages.BUNDLE_PATH)
 
 
-def _is_trusted(scope: Scope, token_hash: str) -> bool:
+def is_trusted(scope: Scope, token_hash: str) -> bool:
+    """Return whether a request bears the operator's token."""
     given = [value for name, value in scope["headers"] if name == b"authorization"]
     if len(given) != 1 or not given[0].startswith(_BEARER):
         return False
     return hmac.compare_digest(token_sha256(given[0].removeprefix(_BEARER)), token_hash)
+
+
+async def refuse(send: Send) -> None:
+    """Answer that a request bears no token, or a wrong one."""
+    await respond(send, 401, _NO_TOKEN, [*_TEXT, (b"www-authenticate", b"Bearer")])
 
 
 async def _engine_lives(port: int) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:

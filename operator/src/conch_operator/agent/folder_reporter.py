@@ -58,6 +58,7 @@ class FolderReporter:
                 encoder=facts.encoder,
                 speech=facts.speech,
                 sees=facts.sees,
+                weight_bytes=facts.weight_bytes,
             )
         )
 

@@ -1,30 +1,29 @@
-"""The agent's process: `conch-engine-agent`."""
+"""The agent's process: `conch-engine-agent`, and `conch-engine-agent pool` in the pod of an EnginePool."""
 
 import asyncio
 import os
-import signal
 import sys
-from contextlib import suppress
 
 from conch_kit import logs
-from conch_kit.http_server.bound_socket import bound
-from conch_kit.http_server.server import HttpServer
 from conch_kit.settings import StartupError, load
 from conch_operator.agent.app import make_app
 from conch_operator.agent.folder_reporter import FolderReporter
-from conch_operator.agent.settings import AgentSettings
+from conch_operator.agent.pool_agent import run_pool_agent
+from conch_operator.agent.serving import serve_until_told
+from conch_operator.agent.settings import AgentSettings, PoolAgentSettings
 from conch_operator.agent.termination import EngineTermination
 from conch_operator.model_folder.reader import FolderNeeds
 
-_LAST_ANSWERS_S = 1.0
-"""How long answers that are under way may take at the end."""
-
 
 def main() -> int:
-    """Serve until SIGTERM, which the kubelet sends after the engine has ended."""
+    """Serve until SIGTERM."""
     logs.configure("INFO", stream=sys.stderr)
+    environ = os.environ  # noqa: TID251
     try:
-        asyncio.run(_serve(load(AgentSettings, os.environ)))  # noqa: TID251
+        if sys.argv[1:] == ["pool"]:
+            asyncio.run(run_pool_agent(load(PoolAgentSettings, environ)))
+        else:
+            asyncio.run(_serve(load(AgentSettings, environ)))
     except StartupError as error:
         sys.stderr.write(f"conch-engine-agent: {error}\n")
         return 1
@@ -40,16 +39,9 @@ async def _serve(settings: AgentSettings) -> None:
         speech=settings.needs_speech,
     )
     folder = FolderReporter(settings.folder, settings.shown_folder, needs, downloads=settings.downloads)
-    app = make_app(folder, EngineTermination(settings.longest_hold_s), settings.token_sha256)
-    told, loop = asyncio.Event(), asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, told.set)
-    loop.add_signal_handler(signal.SIGINT, told.set)
-    server = HttpServer(app)
-    with bound(settings.host, settings.port) as listener:
-        async with server.serving(listener):
-            await told.wait()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(server.finish(), _LAST_ANSWERS_S)
+    await serve_until_told(
+        make_app(folder, EngineTermination(settings.longest_hold_s), settings.token_sha256), settings
+    )
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ class FolderReport(BaseModel):
     encoder: EncoderFacts = EncoderFacts()
     speech: SpeechFacts = SpeechFacts()
     sees: bool = False
+    weight_bytes: int = 0
 
 
 class FaultReport(BaseModel):

@@ -9,13 +9,24 @@ from conch_kit.settings import Port
 from conch_operator.agent.termination import LONGEST_HOLD_S
 
 
-class AgentSettings(BaseModel):
-    """The settings of one agent."""
+class PoolAgentSettings(BaseModel):
+    """The settings of the agent in the pod of an EnginePool; those of every agent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     token_sha256: str = Field(pattern="^[0-9a-f]{64}$")
     """SHA-256 of the token that the operator asks with, as hexadecimal digits."""
+    host: str = "0.0.0.0"
+    """Address to listen on."""
+    port: Port = AGENT_PORT
+    """Port to listen on."""
+    longest_hold_s: float = Field(default=LONGEST_HOLD_S, gt=0)
+    """How long a pod's end is held back when no operator lets it go."""
+
+
+class AgentSettings(PoolAgentSettings):
+    """The settings of the agent beside one engine, or alone."""
+
     folder: Path
     """The model's folder, as the agent sees it."""
     shown_folder: str
@@ -32,9 +43,3 @@ class AgentSettings(BaseModel):
     """Whether a chat template that does not compile is a fault."""
     downloads: bool = False
     """Whether the folder is still to come: then its absence is no fault."""
-    host: str = "0.0.0.0"
-    """Address to listen on."""
-    port: Port = AGENT_PORT
-    """Port to listen on."""
-    longest_hold_s: float = Field(default=LONGEST_HOLD_S, gt=0)
-    """How long a pod's end is held back when no operator lets it go."""

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from conch_contracts.modeldeployment import parse
 from conch_contracts.problems import InvalidObject
 from conch_operator.cli.errors import CommandError
 from conch_operator.manifests.legacy_model_config import Conversion, ModelConfigError, convert, place
-from conch_operator.manifests.yaml_files import Manifest, ManifestError, ParsedManifests, load
+from conch_operator.manifests.yaml_files import Manifest, ManifestError, ParsedManifests, PoolManifest, load
 
 _STRING_OR_SPACE = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<space>[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\ufeff])')
 """A string; or a no-break or wide space, or a byte order mark, as the gateway reads them in bodies."""
@@ -22,11 +22,20 @@ def load_models(files: Sequence[Path], config_file: Path | None) -> tuple[Parsed
         found = load(files)
     except ManifestError as error:
         raise CommandError(error.faults) from error
+    if claims := [fault for pool in found.pools for fault in pool_claims(pool)]:
+        raise CommandError(claims)
     if config_file is None:
         return found, ()
     conversion = read_model_config(config_file)
     converted = parse_conversion(config_file, conversion)
     return replace(found, manifests=(*found.manifests, *converted)), conversion.warnings
+
+
+def pool_claims(found: PoolManifest) -> Iterator[str]:
+    """Yield a fault where a pool names claims, which are a cluster's."""
+    if found.pool.spec.claims:
+        place = f"{found.file}:{found.line}: {found.pool.metadata.name}"
+        yield f"{place}: spec.claims: PersistentVolumeClaims need a cluster; remove them here"
 
 
 def read_model_config(file: Path) -> Conversion:

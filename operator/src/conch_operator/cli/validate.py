@@ -9,12 +9,13 @@ from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import ServedName
 from conch_contracts.records import ModelKind
 from conch_contracts.spec.addresses import LEADS_BACK, leads_back
-from conch_contracts.spec.engine_pool import NOT_ON_A_CLUSTER
 from conch_contracts.spec.source import CLIMBS
-from conch_operator.manifests.yaml_files import Manifest, read
+from conch_operator.cli.input_files import pool_claims
+from conch_operator.manifests.yaml_files import Manifest, ParsedManifests, read, unknown_pools
 from conch_operator.model_folder.chat_template import read_chat_template
 from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.reader import read_source
+from conch_operator.reconcile.placement_faults import pool_fault, spec_fault
 from conch_operator.state import DesiredModel, SourceFault
 
 
@@ -27,9 +28,6 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     parser.set_defaults(run=run)
 
 
-_NO_POOL = "remove it, and spec.placement of the models that name it"
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Print ok per valid object, and one line per fault, per name and per place of a default that two objects want.
 
@@ -37,17 +35,19 @@ def run(arguments: argparse.Namespace) -> int:
     """
     files: list[Path] = arguments.files
     reading = read(files)
-    faults = [*reading.faults]
+    faults = [*reading.faults, *(() if arguments.cluster else unknown_pools(reading))]
     shared = [*_shared_names(reading.manifests), *_other_defaults(reading.manifests)]
     for manifest in reading.manifests:
         found = list(_faults(manifest, on_cluster=arguments.cluster))
+        if arguments.cluster:
+            found += _placement_faults(manifest, reading)
         faults += found
         if not found:
             print(f"{manifest.file}:{manifest.line}: {manifest.deployment.model_id} ok")
     for one in reading.pools:
-        if arguments.cluster:
-            faults.append(f"{one.file}:{one.line}: a cluster has no EnginePools, only conch up has: {_NO_POOL}")
-        else:
+        found = [] if arguments.cluster else list(pool_claims(one))
+        faults += found
+        if not found:
             print(f"{one.file}:{one.line}: {one.pool.pool_id} ok")
     for line in (*faults, *shared):
         print(line, file=sys.stderr)
@@ -83,8 +83,6 @@ def _faults(manifest: Manifest, *, on_cluster: bool) -> Iterator[str]:
     spec = manifest.deployment.spec
     template = spec.tokenizer.chat_template
     model = DesiredModel(manifest.deployment, manifest.file.resolve().parent, created=0)
-    if on_cluster and spec.placement is not None:
-        yield f"{place}: {NOT_ON_A_CLUSTER}"
     if on_cluster and spec.source.climbs:
         yield f"{place}: spec.source.{CLIMBS}"
     for field, address in _addresses(spec).items() if on_cluster else ():
@@ -98,6 +96,17 @@ def _faults(manifest: Manifest, *, on_cluster: bool) -> Iterator[str]:
             read_chat_template(model)
         except SourceError as error:
             yield f"{place}: {error}"
+
+
+def _placement_faults(manifest: Manifest, reading: ParsedManifests) -> Iterator[str]:
+    """Yield what keeps a model out of the pool that it names; one that is in no file may be on the cluster."""
+    deployment, pool_id = manifest.deployment, manifest.deployment.pool_id
+    if pool_id is None:
+        return
+    pool = next((one.pool.spec for one in reading.pools if one.pool.pool_id == pool_id), None)
+    for fault in (spec_fault(deployment), None if pool is None else pool_fault(deployment, pool_id, pool)):
+        if fault is not None:
+            yield f"{manifest.file}:{manifest.line}: {deployment.model_id}: {fault.message}"
 
 
 def _addresses(spec: ModelSpec) -> dict[str, str | None]:

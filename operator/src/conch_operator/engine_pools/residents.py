@@ -8,7 +8,7 @@ one that fails takes nobody's room and is tried again after a pause.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -19,8 +19,8 @@ from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_contracts.spec.quantities import quantity_value
 from conch_kit.background_loops import BackgroundLoops
 from conch_operator.engine_pools.residency import Member, Place, Room, decide, fits_at_all
-from conch_operator.reconcile.plan import engine_recipe, spec_hash
-from conch_operator.reconcile.status import Statuses
+from conch_operator.reconcile.engine_steps import engine_recipe, spec_hash
+from conch_operator.reconcile.status import ModelStatus, Statuses
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.scaling.starts import StartTimes
 from conch_operator.state import (
@@ -71,6 +71,8 @@ class _Model:
     """Whether it is to end, since nothing of it is left at any gateway."""
     left_at: int | None = None
     """The revision of the registry that first lacked its engine."""
+    told: ModelStatus | None = None
+    """What was said of this very spec before anybody here knew the model: an operator believes the one before it."""
     failure: Fault | None = None
     failures: int = 0
     retry_at_s: float = 0.0
@@ -120,16 +122,17 @@ class Residents(BackgroundLoops):
         self._unix_time = unix_time
         self._models: dict[ModelId, _Model] = {}
         self._gateways: frozenset[str] = frozenset()
+        self._refused: Mapping[ModelId, Fault] = {}
         self._orders = count(1)
 
     def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
         """Return the models, those of pools with what was decided about each."""
-        self._gateways = observed.gateways
+        self._gateways, self._refused = observed.gateways, observed.rejected
         placed = {model.id: model for model in desired.models if model.deployment.pool_id in desired.pools}
         self._models = {
             model_id: known
             for model_id in [*self._models, *(placed.keys() - self._models.keys())]
-            if (known := self._looked_at(model_id, placed.get(model_id), observed)) is not None
+            if (known := self._looked_at(model_id, placed.get(model_id), observed, before)) is not None
         }
         for pool, spec in desired.pools.items():
             self._take_turns(self._members(pool), spec)
@@ -151,7 +154,9 @@ class Residents(BackgroundLoops):
             if any(one.waits_since_s is not None or one.place is Place.LEAVING for one in self._models.values()):
                 self._changed()
 
-    def _looked_at(self, model_id: ModelId, model: DesiredModel | None, observed: Observed) -> _Model | None:
+    def _looked_at(
+        self, model_id: ModelId, model: DesiredModel | None, observed: Observed, before: Statuses
+    ) -> _Model | None:
         """Return what is known of a model after a look at its engines; None where it has left its pool for good."""
         now, engines = self._book.clock(), observed.engines_of(model_id)
         known = self._models.get(model_id)
@@ -160,7 +165,7 @@ class Residents(BackgroundLoops):
         if known is None:
             if model is None or model.deployment.pool_id is None:
                 return None
-            known = _Model(model.deployment.pool_id, model)
+            known = _Model(model.deployment.pool_id, model, told=_said_of(model, before))
             if any(engine.stays for engine in engines):
                 known.goes_to(Place.LOADING, now)
         known.engines = engines
@@ -187,6 +192,11 @@ class Residents(BackgroundLoops):
         made_of = spec_hash(recipe)
         if made_of != known.spec:
             known.spec, known.failure, known.failures, known.retry_at_s = made_of, None, 0, 0.0
+            if known.told is not None:
+                known.proven = made_of
+                size = None if known.told.scaling is None else known.told.scaling.memory_bytes
+                known.measured = None if size is None else (made_of, size)
+                known.told = None
         placement = known.deployed.deployment.spec.placement
         hint = None if placement is None else placement.size_hint
         guess = facts.weight_bytes * 13 // 10 + _BESIDE_WEIGHTS_BYTES
@@ -287,7 +297,7 @@ class Residents(BackgroundLoops):
         leaving = known.place is Place.LEAVING
         patience_s = known.deployed.deployment.spec.progress_deadline
         on_time = known.place is not Place.LOADING or now - known.came_at_s < patience_s
-        obstacle = self._obstacle(known, desired)
+        obstacle = self._refused.get(known.deployed.id) or self._obstacle(known, desired)
         broken = obstacle is not None and obstacle.reason not in ON_THE_WAY
         return Scaled(
             engines=int(known.is_in or (leaving and not known.stopping)),
@@ -324,6 +334,13 @@ class Residents(BackgroundLoops):
         if known.waits_since_s is not None:
             return Fault(Reason.ENGINE_STARTING, f"It waits for room in the EnginePool {pool}.")
         return None
+
+
+def _said_of(model: DesiredModel, before: Statuses) -> ModelStatus | None:
+    """Return what was last said of a model that could be asked, if that is about its spec as it is now."""
+    status = before.get(model.id)
+    is_of_now = status is not None and status.ready and 0 < model.generation == status.observed_generation
+    return status if is_of_now else None
 
 
 def _pinned_beside(known: _Model, members: Iterable[_Model]) -> list[int]:

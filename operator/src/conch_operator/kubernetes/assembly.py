@@ -9,10 +9,17 @@ from conch_kit.registry.writer import RegistryWriter
 from conch_kit.triton.checked_addresses import CheckedAddresses
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
+from conch_operator.engine_pools.residents import Residents
 from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.leader_loop import LeaderRound
 from conch_operator.kubernetes.pods.agent_client import Agents
+from conch_operator.kubernetes.pools.cluster import KubernetesCluster
+from conch_operator.kubernetes.pools.pool_objects_kept import KeptObjects
+from conch_operator.kubernetes.pools.pool_pods import PoolPods
+from conch_operator.kubernetes.pools.pool_status_writer import PoolStatusWriter
+from conch_operator.kubernetes.pools.pooled_engines import PooledEngines
+from conch_operator.kubernetes.pools.pooled_sources import PooledSources
 from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.worker_pools import WorkerPools
@@ -64,34 +71,37 @@ class LeaderPorts:
     engines: KubernetesEngines
     sources: AgentSources
     autoscaler: Autoscaler
+    residents: Residents
+    pooled: PooledEngines
+    pool_pods: PoolPods
 
 
 def ports_of(release: ReleaseFile, opened: Opened, fence: int) -> LeaderPorts:
     """Return what a round reads from and acts on; `fence` goes with all that it writes."""
-    background = opened.background
+    background, api, agents, namespaces = opened.background, opened.api, opened.agents, namespaces_of(release)
     engines = KubernetesEngines(
-        opened.api,
-        opened.agents,
-        release.engines,
-        namespaces_of(release),
-        background=background,
-        instance=opened.instance,
+        api, agents, release.engines, namespaces, background=background, instance=opened.instance
     )
-    sources = AgentSources(opened.api, opened.agents, background=background)
+    sources = AgentSources(api, agents, background=background)
+    kept = KeptObjects(api, agents.tokens, release.engines, namespaces, background=background)
+    pool_pods = PoolPods(api, agents, namespaces, background=background)
+    pooled = PooledEngines(kept, pool_pods, agents, background)
+    cluster = KubernetesCluster(engines, pooled, sources)
     autoscaler = Autoscaler(opened.demand, background.changed, opened.metrics, engines.wake)
+    residents = Residents(opened.demand, background.changed)
     ports = Ports(
-        sources=sources,
-        cluster=engines,
+        sources=PooledSources(pool_pods, agents, sources, pooled.misplaced, background=background),
+        cluster=cluster,
         plan=plan_workloads,
         publisher=RegistryWriter(opened.redis, fence=fence),
         reader=opened.registry,
         bundles=BundleStore(opened.redis),
         prober=opened.prober,
-        tokenizer_of=sources.tokenizer_of,
+        tokenizer_of=cluster.tokenizer_of,
         reservations=NameReservations(opened.redis),
-        scaling=(autoscaler,),
+        scaling=(autoscaler, residents),
     )
-    return LeaderPorts(ports, engines, sources, autoscaler)
+    return LeaderPorts(ports, engines, sources, autoscaler, residents, pooled, pool_pods)
 
 
 def leader_round(release: ReleaseFile, opened: Opened, fence: int, status_writer: StatusWriter) -> LeaderRound:
@@ -106,6 +116,9 @@ def leader_round(release: ReleaseFile, opened: Opened, fence: int, status_writer
         status_writer=status_writer,
         registry=opened.registry,
         autoscaler=made.autoscaler,
+        residents=made.residents,
+        pooled=made.pooled,
+        pool_statuses=PoolStatusWriter(opened.api, made.pooled, made.pool_pods, opened.background),
         namespaces=namespaces_of(release),
         namespaced_names=release.namespaced_names,
     )

@@ -9,7 +9,6 @@ from functools import partial
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import MODEL_LABEL, OPERATOR, SERVING_GATE, ModelId
-from conch_contracts.spec.engine_pool import NOT_ON_A_CLUSTER
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.agent.messages import RESTART_PATH, WITHDRAWN_PATH
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
@@ -292,9 +291,7 @@ class KubernetesEngines:
         """Yield what is to be there, with the models that need it; say what this installation cannot make."""
         climbing = [model for model in (*steps.serve, *steps.external) if model.deployment.spec.source.climbs]
         rejected |= {model.id: Fault(Reason.NOT_HERE, f"spec.source.{CLIMBS}.") for model in climbing}
-        placed = [model for model in steps.serve if model.deployment.spec.placement is not None]
-        rejected |= {model.id: Fault(Reason.NOT_HERE, NOT_ON_A_CLUSTER) for model in placed}
-        for model in (model for model in steps.serve if model not in (*climbing, *placed)):
+        for model in (model for model in steps.serve if model not in climbing):
             try:
                 yield [model], self._planned.of(model)
             except NotSupported as error:

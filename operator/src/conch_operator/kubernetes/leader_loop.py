@@ -10,16 +10,20 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from conch_contracts.names import ModelId
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
+from conch_operator.engine_pools.residents import Residents
 from conch_operator.kubernetes.api.backoff import Backoff
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
-from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Object
+from conch_operator.kubernetes.api.kinds import ENGINE_POOL, MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.desired_models import SpecReader, Wanted
 from conch_operator.kubernetes.engines import KubernetesEngines
+from conch_operator.kubernetes.pools.pool_status_writer import PoolStatusWriter
+from conch_operator.kubernetes.pools.pooled_engines import PooledEngines
+from conch_operator.kubernetes.pools.wanted_pools import WantedPools, read_pools
 from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.worker_pools import WorkerPools
@@ -32,6 +36,8 @@ log = logging.getLogger(__name__)
 
 LEAST_PAUSE_S = 0.25
 """Between two rounds, so that a burst of changes is seen to together."""
+_NOT_DEFINED = 404
+"""What the API server says of a kind that it does not know: the definitions may be those of an earlier version."""
 UNSETTLED_S = 1.0
 """Until the next round while a model is not ready, or not all there for which its spec asks."""
 
@@ -49,31 +55,51 @@ class LeaderRound:
     registry: RegistryView
     autoscaler: Autoscaler
     """Runs beside the rounds, for as long as they do."""
+    residents: Residents
+    """Likewise."""
+    pooled: PooledEngines
+    pool_statuses: PoolStatusWriter
     namespaces: Sequence[str | None]
     namespaced_names: bool = False
     """Whether models are served under names that begin with their namespace."""
     _specs: SpecReader = field(default_factory=SpecReader, init=False)
     _unknown: Mapping[ModelId, tuple[str, ...]] = field(default_factory=dict, init=False)
+    _pools: WantedPools = field(default_factory=WantedPools, init=False)
     _said: Mapping[str, ModelStatus] = field(default_factory=dict, init=False)
     """The status that the last round had for each object, by its uid: its write may still be under way."""
 
     async def run(self) -> Statuses:
         """Run it and return what was said about each model."""
-        pods = await self.engines.observe()
-        wanted = self._specs.read(await self._list(), namespaced=self.namespaced_names)
+        pods, pools, models = await asyncio.gather(
+            self.engines.observe(), self._observe_pools(), self._list(MODEL_DEPLOYMENT)
+        )
+        wanted = self._specs.read(models, namespaced=self.namespaced_names)
         await self.status_writer.write_first(wanted)
         self._log_unknown(wanted)
         await self.pools.ensure(wanted.kinds, _loads(self.registry.snapshot))
         await self.sources.ask(wanted.desired.models, pods)
-        statuses = await self.reconciler.reconcile(wanted.desired, wanted.statuses(self._said))
+        desired = replace(wanted.desired, pools=pools.specs)
+        statuses = await self.reconciler.reconcile(desired, wanted.statuses(self._said))
         self._said = {wanted.objects[model]["metadata"]["uid"]: status for model, status in statuses.items()}
         await self.status_writer.write(wanted, statuses)
+        await self.pool_statuses.write(pools, desired.models)
         return statuses
 
-    async def _list(self) -> list[Object]:
+    async def _observe_pools(self) -> WantedPools:
+        try:
+            found = await self._list(ENGINE_POOL)
+        except ApiError as error:
+            if error.status != _NOT_DEFINED:
+                raise
+            found = []
+        self._pools = read_pools(found, self._pools.pools)
+        await self.pooled.observe(self._pools)
+        return self._pools
+
+    async def _list(self, kind: Kind) -> list[Object]:
         items: list[Object] = []
         for namespace in self.namespaces:
-            items += await self.api.list_watched(MODEL_DEPLOYMENT, namespace)
+            items += await self.api.list_watched(kind, namespace)
         return items
 
     def _log_unknown(self, wanted: Wanted) -> None:

@@ -132,7 +132,7 @@ class AgentSources:
                 self._note_silence(uid, agents[uid], answer)
             else:
                 self._silent.pop(uid, None)
-                self._asked[uid] = _Asked(_answer(answer), self._clock(), agents[uid])
+                self._asked[uid] = _Asked(answer_of(answer), self._clock(), agents[uid])
         said = {pod_name(pod): self._asked[uid].answer for uid, pod in pods.items() if uid in self._asked}
         self._tokenizers = {name: facts.digest for name, facts in said.items() if isinstance(facts, SourceFacts)}
 
@@ -194,7 +194,8 @@ def _explained(model: DesiredModel, fault: SourceFault) -> SourceFault:
     return replace(fault, message=f"{fault.message.removesuffix('.')}.oci, and that its nodes mount images as volumes.")
 
 
-def _answer(report: SourceReport) -> Answer:
+def answer_of(report: SourceReport) -> Answer:
+    """Return what an agent says about a folder."""
     if report.facts is None:
         fault = report.fault
         if fault is None:
@@ -213,4 +214,5 @@ def _answer(report: SourceReport) -> Answer:
         encoder=facts.encoder,
         speech=facts.speech,
         sees=facts.sees,
+        weight_bytes=facts.weight_bytes,
     )

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch_contracts.names import Digest, EngineAddress, PoolId
+from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_kit.triton.client import TritonClient
+from conch_operator.engine_pools.shared_server import Loadable, LoadedModels, SharedServer
 from conch_operator.local.orphan_guard import remove_shared_memory
-from conch_operator.local.pool_server import EnginePoolServer, PoolServer
 from conch_operator.local.ports import free_ports
 from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.supervisor import Command, LaunchError, RestartPolicy, SupervisedProcess, Supervisor
@@ -21,8 +22,8 @@ from conch_operator.local.tritonserver import (
     triton_environment,
 )
 from conch_operator.reconcile.plan import Acted, Plan
+from conch_operator.reconcile.recipe_files import repository_files
 from conch_operator.state import ClusterEngine, EngineComponent, EngineName
-from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
 
 LONGEST_PAUSE_S = 30.0
 """Between two starts of an engine that ends again and again, a model that cannot be loaded for instance."""
@@ -49,6 +50,12 @@ class _LocalEngine:
     grpc: EngineAddress
 
 
+@dataclass(frozen=True, slots=True)
+class _LocalPool:
+    process: SupervisedProcess
+    models: LoadedModels
+
+
 class LocalEngines:
     """Runs engines as processes, or in those of pools."""
 
@@ -66,7 +73,8 @@ class LocalEngines:
         self._triton = triton
         self._changed = changed
         self._engines: dict[EngineName, _LocalEngine] = {}
-        self._pools: dict[PoolId, EnginePoolServer] = {}
+        self._pools: dict[PoolId, _LocalPool] = {}
+        self._specs: dict[PoolId, EnginePoolSpec] = {}
         self._ended: list[SupervisedProcess] = []
         """Servers of pools that are not wanted any more, as long as they may be ending."""
 
@@ -74,7 +82,7 @@ class LocalEngines:
         """Return every engine that was started and has not ended for good."""
         self._engines = {name: engine for name, engine in self._engines.items() if not engine.process.gone}
         for pool in self._pools.values():
-            pool.forget_gone()
+            pool.models.forget_gone()
         alone = tuple(
             ClusterEngine(
                 name=engine.component.name,
@@ -88,13 +96,14 @@ class LocalEngines:
             )
             for engine in self._engines.values()
         )
-        return alone + tuple(engine.seen for pool in self._pools.values() for engine in pool.engines.values())
+        return alone + tuple(seen for pool in self._pools.values() for seen in pool.models.seen)
 
     def tokenizer_of(self, name: EngineName) -> Digest | None:
         """Return the tokenizer of the folder that an engine was started with."""
-        pooled = (pool.engines[name] for pool in self._pools.values() if name in pool.engines)
-        engine = self._engines.get(name) or next(pooled, None)
-        return None if engine is None else engine.component.tokenizer
+        if (engine := self._engines.get(name)) is not None:
+            return engine.component.tokenizer
+        pooled = (pool.models.tokenizer_of(name) for pool in self._pools.values())
+        return next((tokenizer for tokenizer in pooled if tokenizer is not None), None)
 
     async def act(self, steps: Plan) -> Acted:
         """Take a plan's steps; none is refused."""
@@ -113,9 +122,7 @@ class LocalEngines:
     async def start(self, component: EngineComponent) -> None:
         """Begin to run an engine; whenever it ends, it is started again on the same ports."""
         if component.recipe.pool is not None:
-            pool = self._pools[component.recipe.pool]
-            if component.name not in pool.engines:
-                pool.start(component)
+            self._pools[component.recipe.pool].models.load(self._loadable(component, component.recipe.pool))
             return
         if component.name in self._engines:
             return
@@ -133,21 +140,20 @@ class LocalEngines:
         if name in self._engines:
             self._engines[name].process.restart()
         for pool in self._pools.values():
-            if name in pool.engines:
-                pool.engines[name].restart()
+            pool.models.restart(name)
 
     async def stop(self, name: EngineName) -> None:
         """Let an engine finish what it has and end it."""
         if name in self._engines:
             self._engines[name].process.stop()
         for pool in self._pools.values():
-            if name in pool.engines:
-                pool.engines[name].stop()
+            pool.models.stop(name)
 
     async def stop_all(self) -> None:
         """End every engine, by force after a while, and wait until they are gone; nothing uses them any more."""
         for pool in self._pools.values():
-            await pool.end()
+            pool.process.stop()
+            await pool.models.end()
         processes = self._processes()
         for process in processes:
             process.stop()
@@ -165,16 +171,17 @@ class LocalEngines:
         alone = [engine.process for engine in self._engines.values()]
         return [*alone, *(pool.process for pool in self._pools.values()), *self._ended]
 
-    def _ensure_pools(self, wanted: frozenset[PoolId]) -> None:
+    def _ensure_pools(self, wanted: Mapping[PoolId, EnginePoolSpec]) -> None:
         """Start the servers of new pools, and end those of pools that are not wanted and that nothing is in."""
-        for pool_id in wanted - self._pools.keys():
+        self._specs |= wanted
+        for pool_id in wanted.keys() - self._pools.keys():
             repository = self._state.repository(f"pool-{pool_id.replace('/', '-')}")
             repository.mkdir(parents=True, exist_ok=True)
             process, grpc = self._start_server(repository, tuple)
-            server = PoolServer(process, grpc, repository, self._triton)
-            self._pools[pool_id] = EnginePoolServer(server, self._write_model, self._changed)
-        for pool_id in self._pools.keys() - wanted:
-            if not self._pools[pool_id].engines:
+            server = SharedServer(process, grpc, repository, self._triton)
+            self._pools[pool_id] = _LocalPool(process, LoadedModels(server, self._changed))
+        for pool_id in self._pools.keys() - wanted.keys():
+            if not self._pools[pool_id].models.names:
                 ended = self._pools.pop(pool_id).process
                 ended.stop()
                 self._ended = [*(process for process in self._ended if not process.gone), ended]
@@ -202,25 +209,28 @@ class LocalEngines:
         process = self._supervisor.supervise(repository.name, command, self._changed, policy)
         return process, EngineAddress(f"127.0.0.1:{ports.grpc}")
 
+    def _loadable(self, component: EngineComponent, pool: PoolId) -> Loadable:
+        return Loadable(
+            name=component.name,
+            model=component.model,
+            spec_hash=component.spec_hash,
+            contract=component.contract,
+            tokenizer=component.tokenizer,
+            longest_load_s=self._specs[pool].max_load,
+            files=self._files(component),
+        )
+
     def _write_model(self, component: EngineComponent, repository: Path) -> None:
         """Write a model into a repository; raises LaunchError."""
-        recipe = component.recipe
-        model = CpuModel(
-            name=recipe.triton_model,
-            model_folder=str(recipe.folder),
-            cache_folder=str(self._state.cache / "models"),
-            quantization=recipe.quantization,
-            max_batch_size=recipe.max_batch_size,
-            output=recipe.output,
-            tokens_per_second=recipe.tokens_per_second,
-            max_length=recipe.max_length,
-            dialect=recipe.dialect,
-            sees=recipe.sees,
-        )
         try:
-            for path, content in render_cpu_repository(model).items():
+            for path, content in self._files(component).items():
                 file = repository / path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(content, encoding="utf-8")
         except OSError as error:
             raise LaunchError(f"its model repository cannot be written: {error}") from error
+
+    def _files(self, component: EngineComponent) -> Mapping[str, str]:
+        """Return the files of a model's repository by path."""
+        cache = str(self._state.cache / "models")
+        return repository_files(component.recipe, cache)

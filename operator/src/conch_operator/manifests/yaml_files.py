@@ -57,8 +57,8 @@ class ParsedManifests:
 def load(files: Iterable[Path]) -> ParsedManifests:
     """Return what these files hold; raises ManifestError that names every fault."""
     reading = read(files)
-    if reading.faults:
-        raise ManifestError(reading.faults)
+    if faults := (*reading.faults, *unknown_pools(reading)):
+        raise ManifestError(faults)
     return reading
 
 
@@ -87,8 +87,18 @@ def read(files: Iterable[Path]) -> ParsedManifests:
                 pools.append(found)
     faults.extend(_repetitions(manifests))
     faults.extend(_repeated_pools(pools))
-    faults.extend(_unknown_pools(manifests, pools))
     return ParsedManifests(tuple(manifests), tuple(pools), tuple(faults))
+
+
+def unknown_pools(reading: ParsedManifests) -> Iterator[str]:
+    """Yield a fault for each model whose pool is in none of the files; on a cluster it may be there already."""
+    known = {one.pool.pool_id for one in reading.pools}
+    for manifest in reading.manifests:
+        wanted = manifest.deployment.pool_id
+        if wanted is not None and wanted not in known:
+            place = f"{manifest.file}:{manifest.line}: {manifest.deployment.model_id}"
+            there = ", ".join(sorted(known)) or "none"
+            yield f"{place}: spec.placement.pool: no file has an EnginePool {wanted}, there are: {there}"
 
 
 def immutable_changes(old: Iterable[Manifest], new: Iterable[Manifest]) -> tuple[str, ...]:
@@ -219,14 +229,3 @@ def _repeated_pools(pools: Iterable[PoolManifest]) -> Iterator[str]:
         if other is not one:
             place = f"{one.file}:{one.line}"
             yield f"{place}: the EnginePool {one.pool.pool_id} is already defined at {other.file}:{other.line}"
-
-
-def _unknown_pools(manifests: Iterable[Manifest], pools: Iterable[PoolManifest]) -> Iterator[str]:
-    """Yield a fault for each model whose pool is in none of the files."""
-    known = {one.pool.pool_id for one in pools}
-    for manifest in manifests:
-        wanted = manifest.deployment.pool_id
-        if wanted is not None and wanted not in known:
-            place = f"{manifest.file}:{manifest.line}: {manifest.deployment.model_id}"
-            there = ", ".join(sorted(known)) or "none"
-            yield f"{place}: spec.placement.pool: no file has an EnginePool {wanted}, there are: {there}"

@@ -1,19 +1,23 @@
 """Pure: what to do so that what is there becomes what is wanted.
 
-A plan is made anew from each observation, so it holds only steps that are safe now. Replacing an engine takes several
-rounds: start one of the new spec beside the old ones, and when it answers, withdraw an old one from the route; once no
-gateway uses it any more, stop it. Changes are found by a hash of the spec, not by comparing fields.
+A plan is made anew from each observation, so it holds only steps that are safe now. `engine_steps` says which engines
+of a model come and go, on a cluster that is told of each; here is what that means for routes.
 """
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import astuple, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, field
 
-from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, ModelId, PoolId
-from conch_contracts.records import Engine, ModelKind, Route
-from conch_operator.routes.encoder_profile import encodes_pictures, sees_among_texts
-from conch_operator.routes.engine_contract import contract_of, encoder_output
+from conch_contracts.records import Engine, Route
+from conch_contracts.spec.engine_pool import EnginePoolSpec
+from conch_operator.reconcile.engine_steps import (
+    engine_recipe,
+    engine_steps,
+    is_dead,
+    leftover_steps,
+    pooled_steps,
+    spec_hash,
+)
 from conch_operator.routes.name_claims import NameClaim, claims_of
 from conch_operator.routes.route import external_engine, make_route, own_engine, scaling_fields
 from conch_operator.state import (
@@ -22,7 +26,6 @@ from conch_operator.state import (
     EngineComponent,
     EngineName,
     EnginePhase,
-    EngineRecipe,
     Fault,
     Observed,
     ObservedEngine,
@@ -31,9 +34,6 @@ from conch_operator.state import (
     RoutedModel,
     SourceFacts,
 )
-
-SURGE = 1
-"""Engines beyond the wanted number while a spec is being replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,31 +53,21 @@ class Plan:
     """Engines that are left out of their route and stop once every gateway has seen it."""
     routes: dict[ModelId, RoutedModel] = field(default_factory=dict)
     specs: dict[ModelId, str] = field(default_factory=dict)
-    """The spec hash that each model's engines should have, on a cluster that is told of each engine."""
-    pools: frozenset[PoolId] = frozenset()
-    """Every pool that is to have a server, on a cluster that is told of each engine."""
+    """The spec hash that the engines of models should have of which the cluster is told each."""
+    pools: Mapping[PoolId, EnginePoolSpec] = field(default_factory=dict)
+    """Every pool that is to have a server."""
     why: tuple[str, ...] = ()
     """One sentence per step, logged before acting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """What became of a plan's steps on the cluster."""
+    """What became of a plan's steps on the cluster; `specs` and `unapplied` are those of Observed."""
 
     rejected: Mapping[ModelId, Fault] = field(default_factory=dict)
     """Why the cluster refused what was made for a model."""
     specs: Mapping[ModelId, str] = field(default_factory=dict)
-    """See `Observed.specs`."""
     unapplied: frozenset[ModelId] = frozenset()
-    """See `Observed.unapplied`."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ModelPlan:
-    start: tuple[EngineComponent, ...] = ()
-    restart: tuple[ObservedEngine, ...] = ()
-    remove: tuple[ObservedEngine, ...] = ()
-    why: tuple[str, ...] = ()
 
 
 Planner = Callable[[Desired, Observed], Plan]
@@ -87,8 +77,8 @@ def plan_processes(desired: Desired, observed: Observed) -> Plan:
     """Return the next safe steps on a cluster that starts and stops exactly the engines that a plan names."""
     claims = claims_of(desired, observed)
     served = served_models(desired, claims)
-    steps = [_plan_engines(model, observed) for model in served]
-    steps.append(_plan_leftovers({model.id for model in served}, observed))
+    steps = [engine_steps(model, observed) for model in served]
+    steps.append(leftover_steps({model.id for model in served}, observed))
     remove = [engine for step in steps for engine in step.remove]
     resting = _resting(served, observed)
     leaving = frozenset(engine.name for engine in remove) | resting
@@ -99,7 +89,7 @@ def plan_processes(desired: Desired, observed: Observed) -> Plan:
         withdraw=(*(engine.name for engine in remove if engine.ready and not engine.withdrawn), *resting),
         routes=_routes(served, claims, observed, leaving) | _untouched(desired, observed, leaving),
         specs=_specs(served, observed),
-        pools=frozenset(desired.pools),
+        pools=desired.pools,
         why=tuple(reason for step in steps for reason in step.why),
     )
 
@@ -108,10 +98,13 @@ def plan_workloads(desired: Desired, observed: Observed) -> Plan:
     """Return what to do on a cluster that starts, replaces and ends engines by itself.
 
     An engine that the cluster has begun to end is held back, and serves while there are too few others. Then it is
-    withdrawn, and when every gateway has seen that, `stop` lets it end.
+    withdrawn, and when every gateway has seen that, `stop` lets it end. Of models in pools it is told what to load.
     """
     claims = claims_of(desired, observed)
     served = served_models(desired, claims)
+    placed = [model for model in served if model.deployment.pool_id in desired.pools]
+    steps = pooled_steps(placed, desired, observed)
+    remove = [engine for step in steps for engine in step.remove]
     needed = {engine.name for model in served for engine in stand_ins(model, observed)}
     ending = [
         engine
@@ -119,19 +112,34 @@ def plan_workloads(desired: Desired, observed: Observed) -> Plan:
         if engine.engine.phase in (EnginePhase.LEAVING, EnginePhase.STOPPING) and engine.name not in needed
     ]
     resting = _resting(served, observed)
-    leaving = frozenset(engine.name for engine in ending) | resting
+    leaving = frozenset(engine.name for engine in (*ending, *remove)) | resting
     serving = {engine.engine.model for engine in observed.engines if engine.ready}
-    dead = [engine for engine in observed.engines if _is_dead(engine, others_serve=engine.engine.model in serving)]
+    dead = [engine for engine in observed.engines if is_dead(engine, others_serve=engine.engine.model in serving)]
     return Plan(
         models=desired.models,
-        serve=tuple(model for model in served if model.deployment.spec.engine.external is None),
+        serve=tuple(model for model in served if _has_workload(model)),
         external=tuple(model for model in served if model.deployment.spec.engine.external is not None),
+        start=tuple(component for step in steps for component in step.start),
         restart=tuple(engine.name for engine in dead),
-        stop=tuple(engine.name for engine in ending if engine.withdrawn),
+        stop=(
+            *(engine.name for engine in ending if engine.withdrawn),
+            *(engine.name for engine in remove if engine.withdrawn or not engine.ready),
+        ),
         withdraw=tuple(leaving),
         routes=_routes(served, claims, observed, leaving) | _untouched(desired, observed, leaving),
-        why=tuple(f"{engine.name}: {engine.probe.message}" for engine in dead),
+        specs=_specs(placed, observed),
+        pools=desired.pools,
+        why=(
+            *(f"{engine.name}: {engine.probe.message}" for engine in dead),
+            *(reason for step in steps for reason in step.why),
+        ),
     )
+
+
+def _has_workload(model: DesiredModel) -> bool:
+    """Return whether engines are made for a model alone."""
+    spec = model.deployment.spec
+    return spec.engine.external is None and spec.placement is None
 
 
 def served_models(desired: Desired, claims: Mapping[ModelId, NameClaim]) -> list[DesiredModel]:
@@ -145,38 +153,10 @@ def _resting(served: Iterable[DesiredModel], observed: Observed) -> frozenset[En
     return frozenset(engine.name for engine in observed.engines if engine.engine.model in drained and engine.stays)
 
 
-def engine_recipe(model: DesiredModel, facts: SourceFacts) -> EngineRecipe | None:
-    """Return what the model's engines are made from; None when someone else runs them."""
-    cpu = model.deployment.spec.engine.cpu
-    if cpu is None:
-        return None
-    contract = contract_of(model)
-    return EngineRecipe(
-        folder=facts.folder,
-        weights=facts.weights,
-        triton_model=contract.triton_model,
-        quantization=cpu.quantization,
-        max_batch_size=cpu.max_batch_size,
-        tokens_per_second=cpu.tokens_per_second,
-        max_length=model.deployment.spec.generation.max_length,
-        output=encoder_output(model.deployment.spec.kind),
-        dialect=contract.dialect,
-        sees=(facts.sees and model.deployment.spec.kind is ModelKind.LLM)
-        or sees_among_texts(model.deployment.spec, facts)
-        or encodes_pictures(model.deployment.spec, facts),
-        pool=model.deployment.pool_id,
-    )
-
-
 def _specs(served: Iterable[DesiredModel], observed: Observed) -> dict[ModelId, str]:
     found = ((model, observed.sources.get(model.id)) for model in served)
     recipes = {model.id: engine_recipe(model, facts) for model, facts in found if isinstance(facts, SourceFacts)}
     return {model: spec_hash(recipe) for model, recipe in recipes.items() if recipe is not None}
-
-
-def spec_hash(recipe: EngineRecipe) -> str:
-    """Return a short name for what an engine is made from; equal recipes have equal ones."""
-    return hashlib.sha256(repr(astuple(recipe)).encode()).hexdigest()[:10]
 
 
 def stand_ins(model: DesiredModel, observed: Observed) -> list[ObservedEngine]:
@@ -276,69 +256,6 @@ def _untouched(desired: Desired, observed: Observed, leaving: frozenset[EngineNa
     return routes
 
 
-def _plan_engines(model: DesiredModel, observed: Observed) -> _ModelPlan:
-    present = observed.engines_of(model.id)
-    facts = observed.sources.get(model.id)
-    if not isinstance(facts, SourceFacts):
-        return _ModelPlan()  # The folder cannot be read: what runs goes on running.
-    recipe = engine_recipe(model, facts)
-    wanted = 0 if recipe is None else model.replicas
-    current_hash = "" if recipe is None else spec_hash(recipe)
-    staying = [engine for engine in present if engine.engine.phase is not EnginePhase.STOPPING]
-    current = [engine for engine in staying if engine.engine.spec_hash == current_hash]
-    old = [engine for engine in staying if engine.engine.spec_hash != current_hash]
-    successors = [] if observed.lacks_tokenizer(model.id, facts) else current
-    taken = {} if model.scaled is None else model.scaled.taken
-    remove = (*_surplus(current, wanted, taken), *_replaceable(old, successors, wanted))
-    serving = any(engine.ready for engine in present)
-    restart = tuple(engine for engine in current if _is_dead(engine, others_serve=serving) and engine not in remove)
-    room = wanted + SURGE - len(staying) if old else wanted
-    lacks = 0 if model.drains else min(wanted - len(current), room)
-    start = _missing(model, recipe, facts.digest, present, lacks) if recipe else ()
-    return _ModelPlan(start, restart, remove, _why(start, restart, remove, old))
-
-
-def _surplus(
-    current: Sequence[ObservedEngine], wanted: int, taken: Mapping[EngineAddress, int]
-) -> list[ObservedEngine]:
-    """Return the engines beyond the wanted number: those that go already, are not ready or have the least to do."""
-    by_worth = sorted(current, key=lambda one: (one.withdrawn, not one.ready, -taken.get(one.engine.grpc, 0), one.name))
-    return by_worth[wanted:]
-
-
-def _replaceable(old: Sequence[ObservedEngine], current: Sequence[ObservedEngine], wanted: int) -> list[ObservedEngine]:
-    """Return the engines of an older spec that can go without leaving fewer ready ones than wanted."""
-    ready = [engine for engine in old if engine.ready]
-    needed = max(0, wanted - sum(engine.ready for engine in current))
-    return [engine for engine in old if not engine.ready] + ready[needed:]
-
-
-def _missing(
-    model: DesiredModel, recipe: EngineRecipe, tokenizer: Digest, present: Sequence[ObservedEngine], count: int
-) -> tuple[EngineComponent, ...]:
-    """Return so many engines to start, under names that nothing has."""
-    taken = {engine.name for engine in present}
-    current_hash = spec_hash(recipe)
-    names = (engine_name(model, current_hash, index) for index in range(len(taken) + max(0, count)))
-    free = [name for name in names if name not in taken][: max(0, count)]
-    contract = contract_of(model)
-    return tuple(EngineComponent(name, model.id, current_hash, recipe, contract, tokenizer) for name in free)
-
-
-def engine_name(model: DesiredModel, current_hash: str, index: int) -> EngineName:
-    """Return the name of one engine of a model."""
-    return EngineName(f"{model.deployment.metadata.name}-{current_hash}-{index}")
-
-
-def _plan_leftovers(served: set[ModelId], observed: Observed) -> _ModelPlan:
-    left = tuple(
-        engine
-        for engine in observed.engines
-        if engine.engine.model not in served and engine.engine.phase is not EnginePhase.STOPPING
-    )
-    return _ModelPlan(remove=left, why=tuple(f"{engine.name}: its model is no longer wanted" for engine in left))
-
-
 def _routed_engines(model: DesiredModel, observed: Observed, leaving: frozenset[EngineName]) -> tuple[Engine, ...]:
     external = model.deployment.spec.engine.external
     if external is not None:
@@ -373,23 +290,3 @@ def _answering(
 def _may_serve(probe: Probe, served_before: bool) -> bool:
     """Return whether requests may go to an engine: it answered, or it was in use and has not been asked yet."""
     return probe.verdict is ProbeVerdict.READY or (probe.verdict is ProbeVerdict.PENDING and served_before)
-
-
-def _is_dead(engine: ObservedEngine, *, others_serve: bool) -> bool:
-    """Return whether to start an engine again; loading in vain once more must not burden others that serve."""
-    dead = engine.engine.phase is EnginePhase.RUNNING and engine.probe.verdict is ProbeVerdict.DEAD
-    return dead and not (others_serve and engine.probe.reason is Reason.ENGINE_LOAD_FAILED)
-
-
-def _why(
-    start: Sequence[EngineComponent],
-    restart: Sequence[ObservedEngine],
-    remove: Sequence[ObservedEngine],
-    old: Sequence[ObservedEngine],
-) -> tuple[str, ...]:
-    replaced, surplus = "engines of the new spec take its place", "more engines run than wanted"
-    return (
-        *(f"{component.name}: an engine of this spec is missing" for component in start),
-        *(f"{engine.name}: {engine.probe.message}" for engine in restart),
-        *(f"{engine.name}: {replaced if engine in old else surplus}" for engine in remove),
-    )

@@ -20,6 +20,8 @@ REPORTING = ResourcesSpec(requests={"cpu": "10m", "memory": "64Mi"}, limits={"cp
 DOWNLOADING = ResourcesSpec(requests={"cpu": "100m", "memory": "128Mi"}, limits={"cpu": "2", "memory": "1Gi"})
 """Of the container that downloads, which checks sums while it does."""
 _OF_AN_ENGINE = {"cpu": "100m", "memory": "256Mi"}
+_SERVER_BYTES = 256 * 1024 * 1024
+"""Of a server without models, with the shared memory in which it talks to them."""
 
 
 def engine_resources(engine: EngineSpec) -> Object:
@@ -29,10 +31,21 @@ def engine_resources(engine: EngineSpec) -> Object:
     return _merged(ResourcesSpec(requests=requests), given)
 
 
-def resources_beside(defaults: ResourcesSpec, settings: EngineSettings, engine: EngineSpec) -> Object:
-    """Return what a container beside an engine gets."""
+def resources_beside(defaults: ResourcesSpec, settings: EngineSettings, engine: EngineSpec | None = None) -> Object:
+    """Return what a container beside an engine gets; None: beside the server of a pool, whose spec says nothing."""
     of_release = ResourcesSpec.model_validate(_merged(defaults, settings.init_resources))
-    return _merged(of_release, engine.init_resources or ResourcesSpec())
+    return _merged(of_release, (engine and engine.init_resources) or ResourcesSpec())
+
+
+def pool_resources(memory_bytes: int) -> Object:
+    """Return what the server of an EnginePool gets, which has room for models of so many bytes.
+
+    It asks for what they take with the server itself. The limit leaves room for a model that turns out larger than was
+    thought, and for what one takes while it is loaded.
+    """
+    asked = memory_bytes + _SERVER_BYTES
+    requests = {"cpu": _OF_AN_ENGINE["cpu"], "memory": str(asked)}
+    return {"requests": requests, "limits": {"memory": str(asked + max(memory_bytes // 4, 2 * _SERVER_BYTES))}}
 
 
 def _merged(defaults: ResourcesSpec, given: ResourcesSpec) -> Object:

@@ -42,7 +42,7 @@ Object = dict[str, Any]
 TRITON = "triton"
 """The name of the engine's container."""
 SERVER = "/opt/tritonserver/bin/tritonserver"
-_SLOWEST_START_S = 3600
+SLOWEST_START_S = 3600
 
 
 def make_engine_deployment(
@@ -69,7 +69,7 @@ def make_engine_deployment(
             "selector": {"matchLabels": selector(model)},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "revisionHistoryLimit": 2,
-            "progressDeadlineSeconds": _SLOWEST_START_S,
+            "progressDeadlineSeconds": SLOWEST_START_S,
             "template": with_template_hash(template),
         },
     }
@@ -81,7 +81,7 @@ def _said(contract: EngineContract) -> dict[str, object]:
 
 def triton_command(model: DesiredModel, server: RuntimeServer, drain_s: int) -> Object:
     """Return how an engine's tritonserver is started; the ModelDeployment's own options come last."""
-    outside = {"exit-timeout-secs": drain_s, **_outside()}
+    outside = {"exit-timeout-secs": drain_s, **ports_and_keepalive()}
     first = [*_options(server, outside), *model.deployment.spec.engine.args]
     if server.ranks == 1:
         return {"command": [SERVER], "args": first}
@@ -92,7 +92,8 @@ def triton_command(model: DesiredModel, server: RuntimeServer, drain_s: int) -> 
     return {"command": ["mpirun"], "args": args}
 
 
-def _outside() -> dict[str, object]:
+def ports_and_keepalive() -> dict[str, object]:
+    """Return the options of a server that is reached from outside its pod."""
     ports = {"http-port": TRITON_HTTP_PORT, "grpc-port": TRITON_GRPC_PORT, "metrics-port": TRITON_METRICS_PORT}
     return {**ports, **KEEPALIVE}
 
@@ -198,9 +199,9 @@ def _triton(model: DesiredModel, server: RuntimeServer, mounts: Sequence[Object]
             {"name": "metrics", "containerPort": TRITON_METRICS_PORT},
         ],
         "resources": engine_resources(engine),
-        "startupProbe": _probe("/v2/health/live", "http", period_s=1, failures=_SLOWEST_START_S),
-        "readinessProbe": _probe("/v2/health/ready", "http", period_s=2, failures=3),
-        "livenessProbe": _probe(ENGINE_PATH, AGENT_PORT, period_s=5, failures=3)
+        "startupProbe": engine_probe("/v2/health/live", "http", period_s=1, failures=SLOWEST_START_S),
+        "readinessProbe": engine_probe("/v2/health/ready", "http", period_s=2, failures=3),
+        "livenessProbe": engine_probe(ENGINE_PATH, AGENT_PORT, period_s=5, failures=3)
         | {"terminationGracePeriodSeconds": 30},
         "lifecycle": {"preStop": {"httpGet": {"path": WITHDRAWN_PATH, "port": AGENT_PORT}}},
         "volumeMounts": [
@@ -212,7 +213,8 @@ def _triton(model: DesiredModel, server: RuntimeServer, mounts: Sequence[Object]
     }
 
 
-def _probe(path: str, port: str | int, *, period_s: int, failures: int) -> Object:
+def engine_probe(path: str, port: str | int, *, period_s: int, failures: int) -> Object:
+    """Return a probe of an engine's container."""
     get = {"path": path, "port": port}
     return {"httpGet": get, "periodSeconds": period_s, "timeoutSeconds": 5, "failureThreshold": failures}
 

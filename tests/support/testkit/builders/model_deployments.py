@@ -6,7 +6,7 @@ from typing import Any
 from conch_contracts.conditions import Reason
 from conch_contracts.modeldeployment import ModelDeployment, parse
 from conch_contracts.names import Digest, EngineAddress
-from conch_operator.reconcile.plan import engine_recipe, spec_hash
+from conch_operator.reconcile.engine_steps import engine_recipe, spec_hash
 from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import (
     ClusterEngine,

@@ -14,7 +14,8 @@ from testkit.processes.conch_up import wait_until
 
 _ROOT = Path(__file__).resolve().parents[4]
 _SCRIPT = _ROOT / "hack" / "cluster" / "cluster"
-_CRD = _ROOT / "crds" / "modeldeployments.conch.dev.yaml"
+_CRDS = sorted((_ROOT / "crds").glob("*.yaml"))
+"""EnginePool's, then ModelDeployment's."""
 _UNAVAILABLE = 3
 _BUILD_S = 1800
 _KNOWN_S = 120
@@ -142,7 +143,8 @@ def running_cluster() -> Iterator[Cluster]:
 def definition(cluster: Cluster) -> Iterator[None]:
     """Give a cluster with our definition; one that was not there goes again, unless somebody uses it by then."""
     there = _is_defined(cluster)
-    cluster.establish(_CRD, _CRD.stem, "--force-conflicts")
+    for crd in _CRDS:
+        cluster.establish(crd, crd.stem, "--force-conflicts")
     try:
         yield
     finally:
@@ -164,12 +166,12 @@ def definition_by_chart(cluster: Cluster) -> Iterator[bool]:
 
 
 def _is_defined(cluster: Cluster) -> bool:
-    return cluster.try_kubectl("get", "crd", _CRD.stem).returncode == 0
+    return cluster.try_kubectl("get", "crd", *(crd.stem for crd in _CRDS)).returncode == 0
 
 
 def _forget(cluster: Cluster) -> None:
-    if not cluster.kubectl("get", "mdep", "--all-namespaces", "-o", "name").strip():
-        cluster.kubectl("delete", "crd", _CRD.stem)
+    if not cluster.kubectl("get", "mdep,epool", "--all-namespaces", "-o", "name").strip():
+        cluster.kubectl("delete", "crd", *(crd.stem for crd in _CRDS))
 
 
 @contextmanager

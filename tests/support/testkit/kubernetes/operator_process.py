@@ -32,11 +32,7 @@ from testkit.processes.tied import tied
 from testkit.servers.redis import RedisServer
 from testkit.threads import in_thread
 
-_SERVICES = {
-    "gateway": "conch_gateway.main",
-    "tokenizer": "conch_tokenizer.main",
-    "llm-worker": "conch_llm_worker.main",
-}
+_KEEP_FILES = ("tokenizer", "llm-worker")
 ENGINE_DRAIN_S = 10
 INTERNAL_TOKEN = "of-these-tests-0123456789"
 _POD_NETWORK = "127.0.0.1,172.30.0.0/16,10.0.0.0/8"
@@ -230,8 +226,8 @@ class Plane:
             raise AssertionError(f"{name} is not ready: {self.condition(name)}") from error
 
     def clear(self) -> None:
-        """Delete every model and wait until its pods have gone: with pods it takes a namespace over a minute to go."""
-        self.namespace.kubectl("delete", "modeldeployments", "--all")
+        """Delete all models and pools and wait until their pods have gone: with pods a namespace takes a minute."""
+        self.namespace.kubectl("delete", "modeldeployments,enginepools", "--all")
         wait_until(lambda: not self.namespace.kubectl("get", "pods", "-o", "name").strip(), "all pods to go", 90, 0.5)
 
     def engines(self, name: str = "tiny-chat") -> list[str]:
@@ -241,12 +237,13 @@ class Plane:
 
 
 @contextmanager
-def plane(namespace: Namespace, images: Images, folder: Path) -> Iterator[Plane]:
-    """Give Redis, gateway, tokenizer and llm-worker on this machine."""
+def plane(namespace: Namespace, images: Images, folder: Path, worker: str = "llm-worker") -> Iterator[Plane]:
+    """Give Redis, gateway, tokenizer and a worker on this machine."""
     with RedisServer() as redis:
         found = Plane(namespace, images, folder, redis)
         try:
-            for name, module in _SERVICES.items():
+            for name in ("gateway", "tokenizer", worker):
+                module = f"conch_{name.replace('-', '_')}.main"
                 settings = {
                     "redis_url": redis.url,
                     "host": "127.0.0.1",
@@ -254,7 +251,7 @@ def plane(namespace: Namespace, images: Images, folder: Path) -> Iterator[Plane]
                     "admin_host": "127.0.0.1",
                     "admin_port": 0,
                     "ready_file": folder / name / "ready.json",
-                    **({} if name == "gateway" else {"cache_dir": folder / name / "cache"}),
+                    **({"cache_dir": folder / name / "cache"} if name in _KEEP_FILES else {}),
                 }
                 found.services[name] = Process(module, folder / name, settings, {})
                 found.services[name].start()

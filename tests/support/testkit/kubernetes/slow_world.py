@@ -10,16 +10,21 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import Digest, ModelId
+from conch_contracts.names import POOL_LABEL, Digest, ModelId
 from conch_contracts.records import GatewayBeat
 from conch_kit.registry.snapshot import Snapshot
 from conch_operator.agent.messages import FaultReport, SourceReport
+from conch_operator.engine_pools.residents import Residents
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import DEPLOYMENT, MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.leader_loop import LeaderRound
 from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
+from conch_operator.kubernetes.pools.pool_objects_kept import KeptObjects
+from conch_operator.kubernetes.pools.pool_pods import PoolPods
+from conch_operator.kubernetes.pools.pool_status_writer import PoolStatusWriter
+from conch_operator.kubernetes.pools.pooled_engines import PooledEngines
 from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.worker_pools import WorkerPools
@@ -85,6 +90,8 @@ class SlowServer(KubernetesApi):
         metadata_only: bool = False,
     ) -> list[Object]:
         await self._take_time("list", fields or kind.name)
+        if POOL_LABEL in (labels or ""):
+            return []
         return [dict(item) for item in self.models.values()] if kind is MODEL_DEPLOYMENT else self._others(kind)
 
     def _others(self, kind: Kind) -> list[Object]:
@@ -223,6 +230,9 @@ async def slow_world(
     async with Prober(NoEngines(), changed) as prober:
         engines = KubernetesEngines(server, agents, _RELEASE.engines, [None], background=background)
         sources = AgentSources(server, agents, background=background)
+        pool_pods = PoolPods(server, agents, [None], background=background)
+        kept = KeptObjects(server, agents.tokens, _RELEASE.engines, [None], background=background)
+        pooled = PooledEngines(kept, pool_pods, agents, background)
         writer = StatusWriter(server, "operator-1", background)
         ports = Ports(
             sources, engines, plan_workloads, registry, registry, registry, prober, tokenizer_of=sources.tokenizer_of
@@ -236,6 +246,9 @@ async def slow_world(
             status_writer=writer,
             registry=registry,
             autoscaler=Autoscaler(DemandBook(time.monotonic), lambda: None, ScalingMetrics.on(CollectorRegistry())),
+            residents=Residents(DemandBook(time.monotonic), lambda: None),
+            pooled=pooled,
+            pool_statuses=PoolStatusWriter(server, pooled, pool_pods, background),
             namespaces=[None],
         )
         yield World(server, agents, writer, one_round)

@@ -7,7 +7,6 @@ import pytest
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import SERVING_GATE
-from conch_contracts.spec.engine_pool import NOT_ON_A_CLUSTER
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Kind, Object
@@ -17,7 +16,7 @@ from conch_operator.kubernetes.pods.pod_status import AgentAddress
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import Plan
 from conch_operator.settings import EngineSettings
-from conch_operator.state import DesiredModel, EnginePhase, Fault, Scaled
+from conch_operator.state import DesiredModel, EnginePhase, Scaled
 from testkit.builders.every_runtime import SETTINGS, TOKENS
 from testkit.builders.model_deployments import desired_model
 from testkit.builders.owned_pods import deployments_of, made_by, replica_sets_of
@@ -134,16 +133,6 @@ async def test_a_path_that_leads_up_is_not_read_on_a_cluster(path: str, says: st
     rejected = (await engines.act(Plan(models=(model,), serve=(model,)))).rejected
     assert rejected[model.id].reason is Reason.NOT_HERE
     assert says in rejected[model.id].message
-
-
-async def test_a_model_that_wants_to_share_an_engine_is_refused_with_what_to_do_instead() -> None:
-    api = Keeping()
-    engines = KubernetesEngines(api, Agents(TOKENS), EngineSettings(agent_image="a", images={"cpu": "c"}), [None])
-    await engines.observe()
-    model = desired_model(kind="Embedding", placement={"pool": "encoders"})
-    rejected = (await engines.act(Plan(models=(model,), serve=(model,)))).rejected
-    assert rejected[model.id] == Fault(Reason.NOT_HERE, NOT_ON_A_CLUSTER)
-    assert (api.kept, api.replicas) == ({}, [])  # it gets no engine of its own either
 
 
 async def test_no_reader_is_made_for_a_path_that_leads_up() -> None:

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from conch_contracts.names import ModelId
 from conch_operator.kubernetes import leader_loop
 from conch_operator.kubernetes.api.client import ApiError
-from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Kind, Object
+from conch_operator.kubernetes.api.kinds import ENGINE_POOL, MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderRound
 from conch_operator.metrics import EnginesOfModel, OperatorMetrics
 from conch_operator.reconcile.status import ModelStatus, Statuses, describe
@@ -33,13 +33,13 @@ class Noted:
     def workers(self) -> dict[str, Any]:
         return {}
 
-    async def observe(self) -> list[Object]:
+    async def observe(self, *_: object) -> list[Object]:
         self.calls.append("objects")
         return []
 
     async def list_watched(self, kind: Kind, namespace: str | None) -> list[Object]:
-        assert kind is MODEL_DEPLOYMENT
-        self.calls.append("models")
+        assert kind in (MODEL_DEPLOYMENT, ENGINE_POOL)
+        self.calls.append(kind.name)
         return []
 
     async def reconcile(self, *_: object) -> dict[str, Any]:
@@ -54,8 +54,9 @@ class Noted:
 
 async def test_everything_is_read_before_anything_is_done() -> None:
     noted: Any = Noted()
-    await LeaderRound(noted, noted, noted, noted, noted, noted, noted, noted, [None]).run()
-    assert noted.calls == ["objects", "models", "reconcile"]
+    await LeaderRound(*[noted] * 11, [None]).run()
+    assert sorted(noted.calls[:-1]) == ["EnginePool", "ModelDeployment", "objects", "objects"]
+    assert noted.calls[-1] == "reconcile"
 
 
 class OneModel(LeaderRound):

@@ -127,4 +127,6 @@ def test_a_pool_and_its_models_may_stand_in_files_of_their_own(tmp_path: Path) -
 def test_what_is_wrong_with_a_pool_is_said_where_it_stands(tmp_path: Path, text: str, fault: str) -> None:
     file = tmp_path / "pool.yaml"
     file.write_text(text)
-    assert any(said.startswith(f"{file}{fault}") for said in read([file]).faults), read([file]).faults
+    with pytest.raises(ManifestError) as refused:
+        load([file])
+    assert any(said.startswith(f"{file}{fault}") for said in refused.value.faults), refused.value.faults

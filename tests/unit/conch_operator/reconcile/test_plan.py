@@ -4,7 +4,8 @@ from dataclasses import replace
 import pytest
 
 from conch_contracts.conditions import Reason
-from conch_operator.reconcile.plan import Plan, Planner, engine_recipe, plan_processes, plan_workloads
+from conch_operator.reconcile.engine_steps import engine_recipe
+from conch_operator.reconcile.plan import Plan, Planner, plan_processes, plan_workloads
 from conch_operator.state import (
     Desired,
     DesiredModel,

@@ -189,3 +189,12 @@ class EngineSpec(SpecPart):
 def is_accelerator(resource: str) -> bool:
     """Return whether a resource is a GPU, or a part of one, or another device that computes; of any vendor."""
     return "/" in resource and not resource.startswith(_OTHER_DEVICES)
+
+
+def container_fields(engine: EngineSpec) -> tuple[str, ...]:
+    """Return the API's names of those fields that say what an engine's pod is like, as far as they are set."""
+    return tuple(
+        field.alias or name
+        for name, field in type(engine).model_fields.items()
+        if (field.alias or name) in _OF_THE_CONTAINER and engine.__dict__[name] != field.default
+    )

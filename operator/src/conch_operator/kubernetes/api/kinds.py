@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from conch_contracts.names import GROUP, KIND, PLURAL, VERSION
+from conch_contracts.names import GROUP, KIND, PLURAL, POOL_KIND, POOL_PLURAL, VERSION
 
 Object = dict[str, Any]
 """An object of the API, or a list of them, as JSON."""
@@ -32,6 +32,7 @@ class Kind:
 
 
 MODEL_DEPLOYMENT = Kind(GROUP, VERSION, KIND, PLURAL)
+ENGINE_POOL = Kind(GROUP, VERSION, POOL_KIND, POOL_PLURAL)
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets")
 SERVICE = Kind("", "v1", "Service", "services")
@@ -48,7 +49,8 @@ OWNED_KINDS = (DEPLOYMENT, SERVICE, CONFIG_MAP, DISRUPTION_BUDGET)
 """What is made for a ModelDeployment, beside a NETWORK_POLICY where the cluster's settings want one."""
 
 _BY_TYPE = {
-    (kind.api_version, kind.name): kind for kind in (*OWNED_KINDS, NETWORK_POLICY, POD, EVENT, LEASE, MODEL_DEPLOYMENT)
+    (kind.api_version, kind.name): kind
+    for kind in (*OWNED_KINDS, NETWORK_POLICY, POD, EVENT, LEASE, MODEL_DEPLOYMENT, ENGINE_POOL)
 }
 
 

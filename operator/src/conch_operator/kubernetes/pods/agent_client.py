@@ -2,20 +2,33 @@
 
 import asyncio
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import aiohttp
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from conch_contracts.names import AGENT_PORT, MAX_BUNDLE_BYTES, Digest
 from conch_operator.agent.messages import BUNDLE_PATH, RESTART_PATH, SOURCE_PATH, WITHDRAWN_PATH, SourceReport
+from conch_operator.agent.pool_messages import (
+    FOLDER_BUNDLE_PATH,
+    FOLDER_PATH,
+    MODELS_PATH,
+    REPORT_PATH,
+    FolderQuestion,
+    PoolOrder,
+    PoolQuestion,
+    PoolReport,
+)
 from conch_operator.agent.tokens import AgentTokens
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
 
 _ANSWER_S = 5.0
 _BUNDLE_S = 30.0
+_FOLDER_S = 60.0
+"""An agent reads one folder after the other."""
 AT_ONCE = 256
 """As many agents may hang without holding up another."""
+Report = TypeVar("Report", bound=BaseModel)
 _OTHER_SECRET = "its pod was made with another internal token and is replaced"
 
 
@@ -45,10 +58,7 @@ class Agents:
     async def source(self, agent: AgentAddress) -> SourceReport:
         """Return what the folder beside an agent says; raises AgentUnavailable."""
         _, data = await self._call("GET", agent, SOURCE_PATH, _ANSWER_S)
-        try:
-            return SourceReport.model_validate_json(data)
-        except ValidationError as error:
-            raise AgentUnavailable(f"the agent at {agent.host} says what this operator cannot read: {error}") from error
+        return _read(SourceReport, data, agent)
 
     async def bundle(self, agent: AgentAddress) -> tuple[Digest, bytes]:
         """Return the tokenizer bundle; raises AgentUnavailable."""
@@ -63,14 +73,39 @@ class Agents:
         """Tell an agent that its engine must be started again; raises AgentUnavailable."""
         await self._call("POST", agent, RESTART_PATH, _ANSWER_S)
 
-    async def _call(self, method: str, agent: AgentAddress, path: str, timeout_s: float) -> tuple[str, bytes]:
+    async def pool_report(self, agent: AgentAddress, asked: PoolQuestion) -> PoolReport:
+        """Return what is in a pool's server; raises AgentUnavailable."""
+        _, data = await self._call("POST", agent, REPORT_PATH, asked.wait_s + _ANSWER_S, asked)
+        return _read(PoolReport, data, agent)
+
+    async def order(self, agent: AgentAddress, order: PoolOrder) -> PoolReport:
+        """Say what is to be in a pool's server, and return what is there; raises AgentUnavailable."""
+        _, data = await self._call("POST", agent, MODELS_PATH, _ANSWER_S, order)
+        return _read(PoolReport, data, agent)
+
+    async def folder(self, agent: AgentAddress, asked: FolderQuestion) -> SourceReport:
+        """Return what the folder of one of a pool's models says; raises AgentUnavailable."""
+        _, data = await self._call("POST", agent, FOLDER_PATH, _FOLDER_S, asked)
+        return _read(SourceReport, data, agent)
+
+    async def folder_bundle(self, agent: AgentAddress, asked: FolderQuestion) -> tuple[Digest, bytes]:
+        """Return the tokenizer bundle of one of a pool's models; raises AgentUnavailable."""
+        digest, data = await self._call("POST", agent, FOLDER_BUNDLE_PATH, _BUNDLE_S, asked)
+        return Digest(digest), data
+
+    async def _call(
+        self, method: str, agent: AgentAddress, path: str, timeout_s: float, said: BaseModel | None = None
+    ) -> tuple[str, bytes]:
         assert self._session is not None
         host = agent.host
         url = f"http://{host}:{self._port}{path}"
         headers = {"Authorization": f"Bearer {self.tokens.token(agent.owner)}"}
         timeout = aiohttp.ClientTimeout(total=timeout_s)
         try:
-            asked = self._session.request(method, url, headers=headers, timeout=timeout, allow_redirects=False)
+            body = None if said is None else said.model_dump_json().encode()
+            asked = self._session.request(
+                method, url, data=body, headers=headers, timeout=timeout, allow_redirects=False
+            )
             async with self._slots, asked as response:
                 data = await response.content.read(MAX_BUNDLE_BYTES + 1)
                 while chunk := await response.content.read(MAX_BUNDLE_BYTES + 1 - len(data)):
@@ -84,3 +119,10 @@ class Agents:
             raise AgentUnavailable(
                 f"the agent at {host} does not answer: {str(error) or type(error).__name__}"
             ) from error
+
+
+def _read(kind: type[Report], data: bytes, agent: AgentAddress) -> Report:
+    try:
+        return kind.model_validate_json(data)
+    except ValidationError as error:
+        raise AgentUnavailable(f"the agent at {agent.host} says what this operator cannot read: {error}") from error

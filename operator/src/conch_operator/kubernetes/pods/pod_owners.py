@@ -1,6 +1,7 @@
 """Tells the pods that were made for a model from others that have the same labels, which anybody may give to a pod.
 
 A model's pod is controlled by a ReplicaSet, that by a Deployment of the same labels, and that is a ModelDeployment's.
+The same is true of the pod of an EnginePool.
 A pod may be seen a little before its ReplicaSet. A pod that was told once stays told as long as it has the same
 ReplicaSet: when a model is deleted, its Deployment goes before the pods have ended.
 """
@@ -8,11 +9,20 @@ ReplicaSet: when a model is deleted, its Deployment goes before the pods have en
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from conch_contracts.names import COMPONENT_LABEL, GROUP, KIND, MODEL_LABEL
+from conch_contracts.names import (
+    COMPONENT_LABEL,
+    GROUP,
+    KIND,
+    MANAGED_BY_LABEL,
+    MODEL_LABEL,
+    OPERATOR,
+    POOL_KIND,
+    POOL_LABEL,
+)
 from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.api.kinds import DEPLOYMENT, REPLICA_SET, Kind, Object
-from conch_operator.kubernetes.api.owned_objects import SELECTOR
 from conch_operator.state import EngineName
 
 log = logging.getLogger(__name__)
@@ -24,13 +34,35 @@ _Told = tuple[str, str]
 """The uid of a pod and that of its ReplicaSet."""
 
 
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """What is made for objects of one kind, and has a label with the name of its owner."""
+
+    kind: str
+    label: str
+
+    @property
+    def selector(self) -> str:
+        """Return the label selector of all that we made for such objects."""
+        return f"{MANAGED_BY_LABEL}={OPERATOR},{self.label}"
+
+
+OF_MODELS = Labelled(KIND, MODEL_LABEL)
+OF_POOLS = Labelled(POOL_KIND, POOL_LABEL)
+
+
 class PodOwners:
     """Remembers which pods are models'."""
 
     def __init__(
-        self, api: KubernetesApi, namespaces: Sequence[str | None], clock: Callable[[], float] = time.monotonic
+        self,
+        api: KubernetesApi,
+        namespaces: Sequence[str | None],
+        clock: Callable[[], float] = time.monotonic,
+        labelled: Labelled = OF_MODELS,
     ) -> None:
         self._api = api
+        self._labelled = labelled
         self._namespaces = namespaces
         self._clock = clock
         self._deployments: dict[str, str] = {}
@@ -46,7 +78,7 @@ class PodOwners:
 
         Raises ApiError when the ReplicaSets are not known completely.
         """
-        owners = {item["metadata"]["uid"]: item for item in deployments if _is_a_models(item)}
+        owners = {item["metadata"]["uid"]: item for item in deployments if self._is_of_ours(item)}
         self._told &= {told for pod in pods.values() if (told := _told(pod)) is not None}
         if not all(self._is_known(pod, owners) for pod in pods.values()):
             self._deployments = await self._controllers()
@@ -60,12 +92,22 @@ class PodOwners:
         if told is None:
             return False
         owner = owners.get(self._deployments.get(told[1], ""))
-        return told in self._told or (owner is not None and _place(owner) == _place(pod))
+        return told in self._told or (owner is not None and self._place(owner) == self._place(pod))
+
+    def _is_of_ours(self, deployment: Object) -> bool:
+        owners = deployment["metadata"].get("ownerReferences", ())
+        return any(owner["kind"] == self._labelled.kind and _group(owner) == GROUP for owner in owners)
+
+    def _place(self, item: Object) -> tuple[str, str | None, str | None]:
+        labels = item["metadata"].get("labels", {})
+        return item["metadata"]["namespace"], labels.get(self._labelled.label), labels.get(COMPONENT_LABEL)
 
     async def _controllers(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for namespace in self._namespaces:
-            for item in await self._api.list_watched(REPLICA_SET, namespace, labels=SELECTOR, metadata_only=True):
+            for item in await self._api.list_watched(
+                REPLICA_SET, namespace, labels=self._labelled.selector, metadata_only=True
+            ):
                 if (controller := _controller(item, DEPLOYMENT)) is not None:
                     found[item["metadata"]["uid"]] = controller
         return found
@@ -100,15 +142,5 @@ def _controller(item: Object, kind: Kind) -> str | None:
     return None
 
 
-def _is_a_models(deployment: Object) -> bool:
-    owners = deployment["metadata"].get("ownerReferences", ())
-    return any(owner["kind"] == KIND and _group(owner) == GROUP for owner in owners)
-
-
 def _group(owner: Object) -> str:
     return str(owner["apiVersion"]).rpartition("/")[0]
-
-
-def _place(item: Object) -> tuple[str, str | None, str | None]:
-    labels = item["metadata"].get("labels", {})
-    return item["metadata"]["namespace"], labels.get(MODEL_LABEL), labels.get(COMPONENT_LABEL)

@@ -83,12 +83,15 @@ def pod_name(pod: Object) -> EngineName:
 
 
 def agent_address(pod: Object) -> AgentAddress | None:
-    """Return where a pod's agent answers; None while it does not run."""
-    if "running" not in container_status(pod, AGENT).get("state", {}):
-        return None
-    meta = pod["metadata"]
+    """Return where the agent in a model's pod answers; None while it does not run."""
+    host, meta = agent_host(pod), pod["metadata"]
     owner = AgentOwner(meta["namespace"], meta["labels"].get(COMPONENT_LABEL, ""), meta["labels"][MODEL_LABEL])
-    return AgentAddress(_address(pod), owner)
+    return None if host is None else AgentAddress(host, owner)
+
+
+def agent_host(pod: Object) -> str | None:
+    """Return the address of a pod whose agent runs."""
+    return _address(pod) if "running" in container_status(pod, AGENT).get("state", {}) else None
 
 
 def serves(pod: Object) -> bool:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conch_operator.local.stub_processes import memory_of, stubs_of
+from conch_operator.engine_pools.stub_processes import memory_of, stubs_of
 
 FOLDER = Path("/state/repositories/pool/one")
 

@@ -2,47 +2,100 @@
 
 Each model that is to be there has a task: it waits until the server answers, loads the model, and does so again when
 the server has ended and was started anew. Where one cannot be loaded, or its process is dead, the others hear nothing
-of it.
+of it. A load that hangs takes one of the few that go on at once until its time is over; since Triton cannot give it up,
+its server is ended then, and the others are loaded again.
 """
 
 import asyncio
 import logging
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import EngineAddress
+from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import EngineError, EngineRejected
-from conch_operator.local.stub_processes import memory_of, stubs_of
-from conch_operator.local.supervisor import LaunchError, SupervisedProcess
+from conch_operator.engine_pools.stub_processes import memory_of, stubs_of
 from conch_operator.probe.triton_request import load_cause
-from conch_operator.state import ClusterEngine, EngineComponent, EngineName, EnginePhase, Fault
+from conch_operator.state import ClusterEngine, EngineContract, EngineName, EnginePhase, Fault
 
 log = logging.getLogger(__name__)
 
 LOADS_AT_ONCE = 4
 """As many as Triton works on; more would wait inside it."""
-LOAD_S = 600.0
-"""After which a model that is still loading has failed; the server goes on with it."""
-UNLOAD_S = 60.0
+LONGEST_UNLOAD_S = 60.0
 """After which a server that does not let go of a model is ended, with all others: its memory comes back in no other
 way."""
 _POLL_S = 0.05
 _MEASURE_S = 10.0
+_LEAST_CHANGE = 20
+"""A size is taken over when it has changed by that part of itself: what is said of it is not to change all the time."""
+
+
+class ServerProcess(Protocol):
+    """A server's process, which somebody starts again whenever it ends."""
+
+    @property
+    def phase(self) -> EnginePhase:
+        """Return where it is in its life."""
+
+    @property
+    def incarnation(self) -> int:
+        """Return how often it was started."""
+
+    @property
+    def pid(self) -> int | None:
+        """Return the number of the process that runs."""
+
+    @property
+    def detail(self) -> str:
+        """Return how it ended last."""
+
+    def restart(self) -> None:
+        """Kill what runs; it is started again."""
+
+
+class Index(Protocol):
+    """What is asked of a server."""
+
+    async def repository_index(self, address: EngineAddress) -> object:
+        """Return when the server answers; raises EngineError."""
+
+    async def load_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
+        """Load a model; raises EngineError."""
+
+    async def unload_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
+        """Unload a model; raises EngineError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loadable:
+    """One model as a server is to have it."""
+
+    name: EngineName
+    model: ModelId
+    spec_hash: str
+    contract: EngineContract
+    tokenizer: Digest
+    """The tokenizer of the folder that it is loaded from."""
+    longest_load_s: float
+    """After which one that is still loading has failed."""
+    files: Mapping[str, str]
+    """Of the model repository, by path."""
 
 
 @dataclass(slots=True)
-class PoolServer:
+class SharedServer:
     """The server's process, and where it is asked."""
 
-    process: SupervisedProcess
+    process: ServerProcess
     grpc: EngineAddress
     repository: Path
-    triton: TritonClient
+    triton: TritonClient | Index
 
     async def answers(self) -> int:
         """Wait until the server answers; return which of its runs does so."""
@@ -59,20 +112,14 @@ class PoolServer:
         return self.process.incarnation == run and self.process.phase is EnginePhase.RUNNING
 
 
-class PooledEngine:
+class PooledModel:
     """One model in the server, from when it is wanted until nothing of it is left."""
 
     def __init__(
-        self,
-        component: EngineComponent,
-        server: PoolServer,
-        write: Callable[[EngineComponent, Path], None],
-        loads: asyncio.Semaphore,
-        changed: Callable[[], None],
+        self, loadable: Loadable, server: SharedServer, loads: asyncio.Semaphore, changed: Callable[[], None]
     ) -> None:
-        self.component = component
+        self.loadable = loadable
         self._server = server
-        self._write = write
         self._loads = loads
         self._changed = changed
         self._phase = EnginePhase.STARTING
@@ -81,7 +128,7 @@ class PooledEngine:
         self._memory_bytes: int | None = None
         self._stopping = asyncio.Event()
         self._restarting = asyncio.Event()
-        self._task = asyncio.create_task(self._run(), name=component.name)
+        self._task = asyncio.create_task(self._run(), name=loadable.name)
 
     @property
     def gone(self) -> bool:
@@ -92,15 +139,15 @@ class PooledEngine:
 
     @property
     def seen(self) -> ClusterEngine:
-        """Return the engine as the cluster reports it."""
+        """Return the model as an engine of the cluster."""
         server, phase, detail = self._server.process, self._phase, ""
         if phase in (EnginePhase.STARTING, EnginePhase.RUNNING) and server.phase is EnginePhase.EXITED:
             phase, detail = EnginePhase.EXITED, f"was in a server that {server.detail}"
         return ClusterEngine(
-            name=self.component.name,
-            model=self.component.model,
-            spec_hash=self.component.spec_hash,
-            contract=self.component.contract,
+            name=self.loadable.name,
+            model=self.loadable.model,
+            spec_hash=self.loadable.spec_hash,
+            contract=self.loadable.contract,
             phase=phase,
             grpc=self._server.grpc,
             incarnation=self._incarnation,
@@ -128,7 +175,7 @@ class PooledEngine:
 
     @property
     def _name(self) -> str:
-        return self.component.contract.triton_model
+        return self.loadable.contract.triton_model
 
     @property
     def _folder(self) -> Path:
@@ -152,10 +199,13 @@ class PooledEngine:
         self._restarting.clear()
         try:
             async with self._loads:
-                await asyncio.to_thread(self._write, self.component, self._server.repository)
-                await self._server.triton.load_model(self._server.grpc, self._name, timeout_s=LOAD_S)
-        except LaunchError as error:
-            self._enter(EnginePhase.BLOCKED, Fault(Reason.ENGINE_LOAD_FAILED, str(error)))
+                await asyncio.to_thread(self._write)
+                await self._server.triton.load_model(
+                    self._server.grpc, self._name, timeout_s=self.loadable.longest_load_s
+                )
+        except OSError as error:
+            message = f"Its files cannot be written into {self._server.repository}: {error.strerror or error}."
+            self._enter(EnginePhase.BLOCKED, Fault(Reason.ENGINE_LOAD_FAILED, message))
         except EngineError as error:
             if not self._server.is_on(run):
                 return
@@ -169,6 +219,12 @@ class PooledEngine:
         await self._stay(run)
         if self._restarting.is_set() and not self._stopping.is_set() and self._server.is_on(run):
             await self._unload()
+
+    def _write(self) -> None:
+        for path, content in self.loadable.files.items():
+            file = self._server.repository / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content, encoding="utf-8")
 
     async def _stay(self, run: int) -> None:
         """Return when the model is to be unloaded, or the server's run is over; measure it meanwhile."""
@@ -196,7 +252,9 @@ class PooledEngine:
         stubs = await self._stubs()
         sizes = [await asyncio.to_thread(memory_of, stub) for stub in stubs]
         known = [size for size in sizes if size is not None]
-        self._memory_bytes = sum(known) if known else None
+        if known and _has_changed(self._memory_bytes, sum(known)):
+            self._memory_bytes = sum(known)
+            self._changed()
 
     async def _stubs(self) -> tuple[int, ...]:
         server = self._server.process.pid
@@ -204,14 +262,15 @@ class PooledEngine:
 
     async def _unload(self) -> None:
         """Unload the model and wait until its process has ended: until then its memory is not free."""
-        run, deadline = self._server.process.incarnation, asyncio.get_running_loop().time() + UNLOAD_S
+        limit_s = min(LONGEST_UNLOAD_S, self.loadable.longest_load_s)
+        run, deadline = self._server.process.incarnation, asyncio.get_running_loop().time() + limit_s
         try:
-            await self._server.triton.unload_model(self._server.grpc, self._name, timeout_s=UNLOAD_S)
+            await self._server.triton.unload_model(self._server.grpc, self._name, timeout_s=limit_s)
         except EngineError as error:
-            log.info("A model was not unloaded.", extra={"engine": self.component.name, "error": error.message})
+            log.info("A model was not unloaded.", extra={"engine": self.loadable.name, "error": error.message})
         while self._server.is_on(run) and await self._stubs():
             if asyncio.get_running_loop().time() > deadline:
-                log.warning("A model stays in its server, which is ended.", extra={"engine": self.component.name})
+                log.warning("A model stays in its server, which is ended.", extra={"engine": self.loadable.name})
                 self._server.process.restart()
                 return
             await asyncio.sleep(_POLL_S)
@@ -222,30 +281,54 @@ class PooledEngine:
         self._changed()
 
 
-class EnginePoolServer:
+class LoadedModels:
     """One server with the models that are in it now."""
 
-    def __init__(
-        self, server: PoolServer, write: Callable[[EngineComponent, Path], None], changed: Callable[[], None]
-    ) -> None:
-        self.process = server.process
+    def __init__(self, server: SharedServer, changed: Callable[[], None]) -> None:
         self._server = server
-        self._write = write
         self._changed = changed
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
-        self.engines: dict[EngineName, PooledEngine] = {}
+        self._models: dict[EngineName, PooledModel] = {}
 
-    def start(self, component: EngineComponent) -> None:
-        """Have a model loaded."""
-        self.engines[component.name] = PooledEngine(component, self._server, self._write, self._loads, self._changed)
+    @property
+    def names(self) -> Collection[EngineName]:
+        """Return those of which something is there, or is to come."""
+        return self._models.keys()
+
+    @property
+    def seen(self) -> tuple[ClusterEngine, ...]:
+        """Return each as an engine of the cluster."""
+        return tuple(model.seen for model in self._models.values())
+
+    def tokenizer_of(self, name: EngineName) -> Digest | None:
+        """Return the tokenizer of the folder that a model was loaded from; None for one that is not there."""
+        return self._models[name].loadable.tokenizer if name in self._models else None
+
+    def load(self, loadable: Loadable) -> None:
+        """Have a model loaded, unless it is there."""
+        if loadable.name not in self._models:
+            self._models[loadable.name] = PooledModel(loadable, self._server, self._loads, self._changed)
+
+    def restart(self, name: EngineName) -> None:
+        """Have a model unloaded and loaded again, if it is there."""
+        if name in self._models:
+            self._models[name].restart()
+
+    def stop(self, name: EngineName) -> None:
+        """Have a model unloaded, if it is there."""
+        if name in self._models:
+            self._models[name].stop()
 
     def forget_gone(self) -> None:
         """Forget the models of which nothing is left."""
-        self.engines = {name: engine for name, engine in self.engines.items() if not engine.gone}
+        self._models = {name: model for name, model in self._models.items() if not model.gone}
 
     async def end(self) -> None:
-        """Forget all models and have the server end."""
-        self.process.stop()
-        for engine in self.engines.values():
-            await engine.cancel()
-        self.engines = {}
+        """Forget all models; the server ends."""
+        for model in self._models.values():
+            await model.cancel()
+        self._models = {}
+
+
+def _has_changed(before: int | None, now: int) -> bool:
+    return before is None or abs(now - before) * _LEAST_CHANGE > before

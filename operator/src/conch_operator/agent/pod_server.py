@@ -1,0 +1,78 @@
+"""The server in the container beside the agent, found by its process: the containers of a pool's pod share them.
+
+The kubelet starts it again whenever it ends. It is looked for again and again, so an end is known a moment later.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from conch_kit.background_loops import BackgroundLoops
+from conch_operator.state import EnginePhase
+
+_NAME = b"tritonserver"
+_LOOK_S = 0.1
+_PROCESSES = Path("/proc")
+
+
+class PodServer(BackgroundLoops):
+    """Knows the server's process, as an async context manager that keeps looking."""
+
+    def __init__(self, changed: Callable[[], None], processes: Path = _PROCESSES) -> None:
+        """Call `changed` whenever the server has ended or was started."""
+        super().__init__(self._follow)
+        self._changed = changed
+        self._processes = processes
+        self._started = b""
+        self.phase = EnginePhase.STARTING
+        self.incarnation = 0
+        self.pid: int | None = None
+        self.detail = ""
+
+    @property
+    def root(self) -> Path | None:
+        """Return where the agent sees the files of the server's container; None while the server does not run."""
+        return None if self.pid is None else self._processes / str(self.pid) / "root"
+
+    def restart(self) -> None:
+        """Kill what runs; the kubelet starts it again."""
+        if self.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def look(self) -> None:
+        """Look once whether the server runs."""
+        if self.pid is not None and self._start_of(self.pid) == self._started:
+            return
+        if self.pid is not None:
+            self.pid, self.phase, self.detail = None, EnginePhase.EXITED, "ended and is started again by the kubelet."
+            self._changed()
+        for folder in self._processes.iterdir():
+            if folder.name.isdecimal() and _read(folder / "comm").strip() == _NAME:
+                self.pid = int(folder.name)
+                self._started = self._start_of(self.pid)
+                self.incarnation += 1
+                self.phase = EnginePhase.RUNNING
+                self._changed()
+                return
+
+    async def _follow(self) -> None:
+        while True:
+            self.look()
+            await asyncio.sleep(_LOOK_S)
+
+    def _start_of(self, pid: int) -> bytes:
+        """Return when a process was started, as the kernel tells; empty for one that has ended."""
+        after_name = _read(self._processes / str(pid) / "stat").rpartition(b")")[2].split()
+        ended = not after_name or after_name[0] == b"Z"
+        return b"" if ended else after_name[19]
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:  # it has ended, or belongs to somebody else
+        return b""

@@ -1,0 +1,90 @@
+"""Writes the status of each EnginePool; nothing that the object says already."""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from conch_contracts.conditions import Condition, ConditionStatus, ConditionType, Reason, set_condition
+from conch_contracts.names import PoolId
+from conch_contracts.spec.engine_pool import EnginePoolStatus, Resident
+from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
+from conch_operator.kubernetes.api.kinds import ENGINE_POOL, Object
+from conch_operator.kubernetes.pools.pool_pods import PoolPods
+from conch_operator.kubernetes.pools.pooled_engines import PooledEngines
+from conch_operator.kubernetes.pools.wanted_pools import WantedPools
+from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
+from conch_operator.state import ClusterEngine, DesiredModel, EnginePhase, Fault
+from conch_operator.timestamps import timestamp
+
+log = logging.getLogger(__name__)
+
+
+class PoolStatusWriter:
+    """Writes statuses, that of one pool without waiting for another's."""
+
+    def __init__(
+        self, api: KubernetesApi, engines: PooledEngines, pods: PoolPods, background: Background = AWAITED
+    ) -> None:
+        self._api = api
+        self._engines = engines
+        self._pods = pods
+        self._writing: CallsInFlight[PoolId, None] = CallsInFlight(background)
+
+    async def write(self, wanted: WantedPools, models: Sequence[DesiredModel]) -> None:
+        """Write the statuses that have changed; an object that has gone meanwhile is no error."""
+        changed = {}
+        for pool_id, item in wanted.objects.items():
+            placed = sum(model.deployment.pool_id == pool_id for model in models)
+            body = pool_status(item, self._fault(pool_id, wanted), self._loaded(pool_id), placed, timestamp())
+            if body != item.get("status"):
+                changed[pool_id] = partial(self._write, item, body)
+        await self._writing.run(changed)
+
+    def _fault(self, pool: PoolId, wanted: WantedPools) -> Fault | None:
+        if pool in wanted.unreadable:
+            return Fault(Reason.SPEC_INVALID, f"{wanted.unreadable[pool]}. What serves it goes on as it is.")
+        pod = self._pods.current(pool)
+        if pod is not None and pod.live:
+            return None
+        return self._engines.fault_of(pool) or Fault(Reason.ENGINE_STARTING, "The pool's server is being started.")
+
+    def _loaded(self, pool: PoolId) -> list[ClusterEngine]:
+        return [
+            engine
+            for engine in self._engines.engines()
+            if engine.pool == pool and engine.phase in (EnginePhase.RUNNING, EnginePhase.STOPPING)
+        ]
+
+    async def _write(self, item: Object, body: Object) -> None:
+        meta = item["metadata"]
+        try:
+            await self._api.patch(ENGINE_POOL, meta["namespace"], meta["name"], {"status": body}, "status")
+        except ApiError as error:
+            if not error.answered:
+                raise
+            if error.status != 404:
+                log.warning("A status was not written.", extra={"pool": meta["name"], "error": str(error)})
+
+
+def pool_status(item: Object, fault: Fault | None, loaded: Sequence[ClusterEngine], placed: int, now: str) -> Object:
+    """Return the status as the object is to hold it."""
+    generation: int = item["metadata"]["generation"]
+    ready = Condition(
+        type=ConditionType.READY,
+        status=ConditionStatus.TRUE if fault is None else ConditionStatus.FALSE,
+        reason=Reason.READY if fault is None else fault.reason,
+        message="" if fault is None else fault.message,
+        last_transition_time=now,
+        observed_generation=generation,
+    )
+    before = EnginePoolStatus.model_validate(item.get("status") or {}).conditions
+    sizes = {engine.model.partition("/")[2]: engine.memory_bytes for engine in loaded}
+    status = EnginePoolStatus(
+        observed_generation=generation,
+        models=placed,
+        loaded=len(sizes),
+        memory_bytes=sum(size or 0 for size in sizes.values()),
+        residents=tuple(Resident(name=name, memory_bytes=size) for name, size in sorted(sizes.items())),
+        conditions=set_condition(before, ready),
+    )
+    return status.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,0 +1,117 @@
+"""Encoders on a real cluster take turns in the one pod of their pool, and each is asked through the gateway."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
+from testkit.kubernetes.operator_process import Plane, plane
+from testkit.processes.conch_up import wait_until
+
+NAMES = ("one", "two", "three")
+ROOM = 2
+START_S = 300
+
+
+@pytest.fixture(scope="module")
+def world(cluster: Cluster, images: Images, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    folder = tmp_path_factory.mktemp("pools")
+    with (
+        definition(cluster),
+        fresh_namespace(cluster) as namespace,
+        plane(namespace, images, folder, "embed-worker") as found,
+        found.operator(),
+    ):
+        namespace.apply(pool(), *(placed(found, name) for name in NAMES))
+        for name in NAMES:
+            found.wait_ready(name, START_S)
+        yield found
+        found.clear()
+
+
+def pool(**spec: Any) -> dict[str, Any]:
+    given = {"memory": "1Gi", "maxModels": ROOM, "minResident": "1s", "maxWait": "500ms", **spec}
+    return {
+        "apiVersion": "conch.dev/v1alpha1",
+        "kind": "EnginePool",
+        "metadata": {"name": "encoders"},
+        "spec": given,
+    }
+
+
+def placed(world: Plane, name: str, pool: str = "encoders", **spec: Any) -> dict[str, Any]:
+    given = {"kind": "Rerank", "source": {"path": "tiny-reranker"}, "placement": {"pool": pool}, **spec}
+    return world.model(name, **given)
+
+
+def ask(world: Plane, name: str) -> list[float]:
+    body = {"model": name, "query": "What do cats eat?", "documents": ["Cats eat fish.", "Tax is due in May."]}
+    request = Request(f"{world.gateway}/v1/rerank", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urlopen(request, timeout=120) as answer:
+        return [round(row["relevance_score"], 4) for row in json.load(answer)["results"]]
+
+
+def pods(world: Plane) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(world.namespace.kubectl("get", "pods", "-o", "json"))["items"]
+    return found
+
+
+def said(world: Plane) -> dict[str, Any]:
+    found: dict[str, Any] = world.namespace.get("enginepool", "encoders").get("status", {})
+    return found
+
+
+def test_three_are_answered_in_the_room_of_two_by_the_one_pod_of_their_pool(world: Plane) -> None:
+    answers = [ask(world, name) for name in (*NAMES, *NAMES)]
+    assert answers == [answers[0]] * len(answers)
+    assert [pod["metadata"]["labels"]["conch.dev/engine-pool"] for pod in pods(world)] == ["encoders"]
+    wait_until(lambda: said(world).get("loaded") == ROOM, "what is loaded in the status", 60, 0.5)
+    status = said(world)
+    assert (status["models"], len(status["residents"])) == (len(NAMES), ROOM)
+    assert status["memoryBytes"] == sum(resident["memoryBytes"] for resident in status["residents"]) > 1024**2
+    ready = status["conditions"][0]
+    assert (ready["type"], ready["status"], ready["reason"]) == ("Ready", "True", "Ready")
+    scaling = world.namespace.get("modeldeployment", NAMES[0])["status"]["scaling"]
+    assert scaling["memoryBytes"] > 1024**2
+
+
+def test_a_pod_that_ends_is_replaced_and_no_request_fails(world: Plane) -> None:
+    (before,) = pods(world)
+    world.namespace.kubectl("delete", "pod", before["metadata"]["name"], "--wait=false")
+    answers = [ask(world, name) for name in (*NAMES, *NAMES)]
+    assert answers == [answers[0]] * len(answers)
+    wait_until(lambda: len(pods(world)) == 1, "one pod again", 120, 0.5)
+    assert pods(world)[0]["metadata"]["uid"] != before["metadata"]["uid"]
+    assert ask(world, NAMES[0]) == answers[0]
+
+
+def test_what_a_pool_cannot_take_says_why_and_the_others_go_on(world: Plane) -> None:
+    world.namespace.apply(
+        placed(world, "elsewhere", pool="none"),
+        placed(world, "hub", source={"huggingFace": {"repo": "a/b"}}),
+        placed(world, "claimed", source={"pvc": {"claimName": "models"}}),
+        placed(world, "own", engine={"cpu": {}, "nodeSelector": {"disk": "fast"}}),
+        placed(world, "gone", source={"path": "not-there"}),
+        placed(world, "huge", placement={"pool": "encoders", "sizeHint": "3Gi"}),
+    )
+    expected = {
+        "elsewhere": ("PoolNotFound", "There is no EnginePool none"),
+        "hub": ("NotHere", "path or pvc, not huggingFace"),
+        "claimed": ("NotHere", "add it to spec.claims"),
+        "own": ("NotHere", "spec.engine.nodeSelector"),
+        "gone": ("FolderMissing", "/models/not-there does not exist"),
+        "huge": ("TooLarge", "It takes 3072 MiB"),
+    }
+    for name, (reason, words) in expected.items():
+        wait_until(lambda name=name, reason=reason: world.condition(name).get("reason") == reason, reason, 60, 0.5)  # type: ignore[misc]
+        assert words in world.condition(name)["message"]
+        with pytest.raises(HTTPError) as caught:
+            ask(world, name)
+        caught.value.close()
+        assert caught.value.code in (404, 503)
+        world.namespace.kubectl("delete", "modeldeployment", name)
+    assert ask(world, NAMES[-1])

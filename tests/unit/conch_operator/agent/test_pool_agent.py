@@ -1,0 +1,198 @@
+"""The agent in the pod of an EnginePool: it obeys orders, tells of changes, and reads folders in the server's files."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch_contracts.names import Digest, EngineAddress, ModelId
+from conch_contracts.records import Dialect
+from conch_kit.bundles.archive import digest
+from conch_operator.agent.app import make_app
+from conch_operator.agent.pod_server import PodServer
+from conch_operator.agent.pool_app import make_pool_app
+from conch_operator.agent.pool_folders import PoolFolders
+from conch_operator.agent.pool_messages import FolderQuestion, PoolOrder, PoolQuestion, PoolReport
+from conch_operator.agent.pool_models import ChangeLog, PoolModels
+from conch_operator.agent.termination import EngineTermination
+from conch_operator.agent.tokens import token_sha256
+from conch_operator.engine_pools.shared_server import Loadable, LoadedModels, SharedServer
+from conch_operator.state import EngineContract, EngineName, EnginePhase
+from testkit.waiting import eventually
+
+TOKEN = b"a-token"
+PID = 7
+
+
+class Triton:
+    async def repository_index(self, address: EngineAddress) -> object:
+        return ()
+
+    async def load_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
+        """Load at once."""
+
+    async def unload_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
+        """Unload at once."""
+
+
+def start_server(processes: Path, pid: int = PID, started: int = 100) -> Path:
+    folder = processes / str(pid)
+    (folder / "root").mkdir(parents=True)
+    (folder / "comm").write_text("tritonserver\n")
+    (folder / "stat").write_text(f"{pid} (tritonserver) S 1 " + "0 " * 17 + f"{started} 0")
+    return folder / "root"
+
+
+class Agent:
+    def __init__(self, tmp_path: Path) -> None:
+        self.processes = tmp_path / "proc"
+        self.processes.mkdir()
+        (self.processes / "uptime").write_text("1")
+        self.repository = tmp_path / "repository"
+        changes = ChangeLog()
+        self.server = PodServer(changes.note, self.processes)
+        shared = SharedServer(self.server, EngineAddress("127.0.0.1:8001"), self.repository, Triton())
+        self.loaded = LoadedModels(shared, changes.note)
+        others = make_app(None, EngineTermination(0.01), token_sha256(TOKEN), engine_port=1)
+        models = PoolModels(self.server, self.loaded, changes)
+        self._app = make_pool_app(models, PoolFolders(self.server), token_sha256(TOKEN), others)
+
+    async def ask(
+        self, path: str, said: Any = None, *, method: str = "POST", token: bytes = TOKEN
+    ) -> tuple[int, bytes]:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        async def receive() -> Any:
+            return {
+                "type": "http.request",
+                "body": said if isinstance(said, bytes) else said.model_dump_json().encode(),
+            }
+
+        headers = [(b"authorization", b"Bearer " + token)]
+        await self._app({"type": "http", "method": method, "path": path, "headers": headers}, receive, send)
+        return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
+
+    async def orders(self, **order: Any) -> PoolReport:
+        status, body = await self.ask("/models", PoolOrder(**order))
+        assert status == 200
+        return PoolReport.model_validate_json(body)
+
+    async def reports(self, **asked: Any) -> PoolReport:
+        status, body = await self.ask("/models/report", PoolQuestion(**asked))
+        assert status == 200
+        return PoolReport.model_validate_json(body)
+
+    async def has(self, **phases: EnginePhase) -> None:
+        async with asyncio.timeout(30):
+            report = await self.reports()
+            while {engine.name: engine.phase for engine in report.models} != phases:
+                report = await self.reports(agent=report.agent, changes=report.changes, wait_s=30)
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[Agent]:
+    found = Agent(tmp_path)
+    async with found.server:
+        yield found
+    await found.loaded.end()
+
+
+def loadable(name: str) -> Loadable:
+    contract = EngineContract(name, Dialect.ENCODER, 4)
+    files = {f"{name}/config.pbtxt": "name", f"{name}/1/model.py": "code"}
+    return Loadable(EngineName(name), ModelId(f"ns/{name}"), "hash", contract, Digest("d" * 64), 60.0, files)
+
+
+RUNNING = EnginePhase.RUNNING
+
+
+async def test_it_loads_what_it_is_told_and_lets_go_of_the_rest(agent: Agent) -> None:
+    start_server(agent.processes)
+    first = await agent.orders(load=(loadable("one"), loadable("two")))
+    assert {engine.name for engine in first.models} == {"one", "two"}
+    assert first.tokenizers == {"one": "d" * 64, "two": "d" * 64}
+    await agent.has(one=RUNNING, two=RUNNING)
+    assert (agent.repository / "one" / "1" / "model.py").read_text() == "code"
+    await agent.orders(keep=(EngineName("two"),), load=(loadable("three"),))
+    await agent.has(two=RUNNING, three=RUNNING)
+    assert not (agent.repository / "one").exists()
+    again = await agent.orders(keep=(EngineName("two"), EngineName("three")), restart=(EngineName("two"),))
+    assert {engine.name: engine.phase for engine in again.models}["two"] is EnginePhase.STARTING
+    await agent.has(two=RUNNING, three=RUNNING)
+
+
+async def test_a_report_waits_until_something_has_changed(agent: Agent) -> None:
+    known = await agent.reports()
+    assert (known.live, known.models) == (False, ())
+    waiting = asyncio.create_task(agent.reports(agent=known.agent, changes=known.changes, wait_s=30))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    start_server(agent.processes)
+    assert (await waiting).live
+    other = await agent.reports(agent="another", changes=known.changes, wait_s=30)
+    assert other.agent == known.agent
+
+
+async def test_a_server_that_ends_is_seen_and_its_models_are_loaded_into_the_next_one(agent: Agent) -> None:
+    root = start_server(agent.processes)
+    await agent.orders(load=(loadable("one"),))
+    await agent.has(one=RUNNING)
+    for file in ("stat", "comm"):
+        (root.parent / file).unlink()
+    await agent.has(one=EnginePhase.EXITED)
+    assert not (await agent.reports()).live
+    start_server(agent.processes, PID + 1)
+    await agent.has(one=RUNNING)
+
+
+async def test_it_kills_a_server_that_is_to_start_anew(agent: Agent) -> None:
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", "import signal; signal.pause()")
+    start_server(agent.processes, child.pid)
+    await eventually(lambda: agent.server.pid == child.pid, "the server")
+    agent.server.restart()
+    assert await child.wait() == -signal.SIGKILL
+
+
+FOLDER = FolderQuestion(folder="/models/tiny", weights=True, config=True, onnx=True)
+
+
+async def test_it_reads_a_folder_among_the_files_of_the_server(agent: Agent) -> None:
+    status, body = await agent.ask("/folder", FOLDER)
+    assert (status, json.loads(body)["fault"]["reason"]) == (200, "Waiting")
+    root = start_server(agent.processes)
+    await eventually(lambda: agent.server.root == root, "the server")
+    _, body = await agent.ask("/folder", FOLDER)
+    fault = json.loads(body)["fault"]
+    assert (fault["reason"], fault["message"]) == (
+        "FolderMissing",
+        "The folder /models/tiny does not exist. Check spec.source.",
+    )
+    folder = root / "models" / "tiny"
+    folder.mkdir(parents=True)
+    (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"a": 0, "b": 1}}}))
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 8}))
+    (folder / "model.safetensors").write_bytes(b"1234")
+    _, body = await agent.ask("/folder", FOLDER)
+    facts = json.loads(body)["facts"]
+    assert (facts["folder"], facts["vocab_size"], facts["weight_bytes"]) == ("/models/tiny", 2, 4)
+    _, bundle = await agent.ask("/folder/bundle", FOLDER)
+    assert digest(bundle) == facts["digest"]
+    (folder / "tokenizer.json").unlink()
+    assert json.loads((await agent.ask("/folder", FOLDER))[1])["facts"] == facts  # it is read once
+
+
+async def test_only_the_operator_may_ask_and_it_must_ask_rightly(agent: Agent) -> None:
+    for path in ("/models", "/models/report", "/folder", "/folder/bundle", "/withdrawn"):
+        assert (await agent.ask(path, b"{}", token=b"another"))[0] == 401
+    assert (await agent.ask("/folder", b"{}"))[0] == 400
+    assert (await agent.ask("/models", b"none"))[0] == 400
+    assert (await agent.ask("/livez", b"", method="GET"))[0] == 200
+    assert (await agent.ask("/source", b"", method="GET"))[0] == 404

@@ -1,0 +1,145 @@
+"""Models in one server that does as it is told: a load that hangs is given up, and holds up no other for longer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from conch_contracts.names import Digest, EngineAddress, ModelId
+from conch_contracts.records import Dialect
+from conch_kit.triton.errors import EngineTimeout
+from conch_operator.engine_pools import shared_server
+from conch_operator.engine_pools.shared_server import Loadable, LoadedModels, SharedServer
+from conch_operator.state import EngineContract, EngineName, EnginePhase
+from testkit.waiting import eventually
+
+RUNNING, BLOCKED = EnginePhase.RUNNING, EnginePhase.BLOCKED
+
+
+class Process:
+    """A server that runs; one that is killed runs again at once."""
+
+    phase = EnginePhase.RUNNING
+    incarnation = 1
+    pid: int | None = None
+    detail = ""
+
+    def restart(self) -> None:
+        self.incarnation += 1
+
+
+class Triton:
+    """Loads at once, but for models that hang."""
+
+    def __init__(self) -> None:
+        self.hanging: set[str] = set()
+        self.loads: list[str] = []
+        self.most_at_once = self._now = 0
+
+    async def repository_index(self, address: EngineAddress) -> object:
+        return ()
+
+    async def load_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
+        self.loads.append(model)
+        self._now += 1
+        self.most_at_once = max(self.most_at_once, self._now)
+        try:
+            if model in self.hanging:
+                await asyncio.sleep(timeout_s)
+                raise EngineTimeout(f"no answer within {timeout_s:g} s", first=True)
+        finally:
+            self._now -= 1
+
+    async def unload_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
+        if model in self.hanging:
+            await asyncio.sleep(timeout_s)
+            raise EngineTimeout(f"no answer within {timeout_s:g} s", first=True)
+
+
+def loadable(name: str, longest_load_s: float = 60.0) -> Loadable:
+    contract = EngineContract(name, Dialect.ENCODER, 1)
+    files = {f"{name}/config.pbtxt": name}
+    return Loadable(EngineName(name), ModelId(f"ns/{name}"), "s", contract, Digest("d" * 64), longest_load_s, files)
+
+
+class Scene:
+    def __init__(self, folder: Path) -> None:
+        self.process, self.triton, self.folder = Process(), Triton(), folder
+        server = SharedServer(self.process, EngineAddress("127.0.0.1:1"), folder, self.triton)
+        self.models = LoadedModels(server, lambda: None)
+
+    def phases(self) -> dict[str, EnginePhase]:
+        self.models.forget_gone()
+        return {engine.name: engine.phase for engine in self.models.seen}
+
+    async def are(self, **phases: EnginePhase) -> None:
+        await eventually(lambda: self.phases() == phases, f"{phases}", timeout_s=30)
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    found = Scene(tmp_path)
+    yield found
+    await found.models.end()
+
+
+async def test_a_model_that_is_there_is_not_loaded_again(scene: Scene) -> None:
+    for _ in range(2):
+        scene.models.load(loadable("one"))
+        await scene.are(one=RUNNING)
+    assert scene.triton.loads == ["one"]
+    assert (scene.folder / "one" / "config.pbtxt").read_text() == "one"
+
+
+async def test_loads_that_hang_fail_in_time_and_the_others_come_after_them(scene: Scene) -> None:
+    names = [f"hangs-{index}" for index in range(shared_server.LOADS_AT_ONCE)]
+    scene.triton.hanging = set(names)
+    for name in names:
+        scene.models.load(loadable(name, 0.3))
+    scene.models.load(loadable("good"))
+    await eventually(lambda: len(scene.triton.loads) == len(names), "all loads that go on at once")
+    assert scene.phases()["good"] is EnginePhase.STARTING
+    await scene.are(**dict.fromkeys(names, BLOCKED), good=RUNNING)
+    assert scene.triton.most_at_once == shared_server.LOADS_AT_ONCE
+    fault = next(engine.fault for engine in scene.models.seen if engine.name == names[0])
+    assert fault is not None
+    assert fault.message == f"Triton could not load {names[0]}: no answer within 0.3 s"
+
+
+async def test_a_server_that_does_not_let_go_of_a_model_is_ended_and_has_the_others_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = [17]
+    monkeypatch.setattr(shared_server, "stubs_of", lambda server, folder: there if folder.name == "hangs" else ())
+    scene.process.pid = 1
+    scene.triton.hanging = {"hangs"}
+    scene.models.load(loadable("good"))
+    scene.models.load(loadable("hangs", 0.2))
+    await scene.are(good=RUNNING, hangs=BLOCKED)
+    scene.models.stop(EngineName("hangs"))
+    await scene.are(good=RUNNING)
+    await eventually(lambda: scene.triton.loads.count("good") == 2, "the other one again", timeout_s=30)
+    assert scene.process.incarnation == 2
+    await scene.are(good=RUNNING)
+
+
+async def test_a_size_is_taken_over_when_it_has_changed_by_more_than_a_little(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = [1000]
+    monkeypatch.setattr(shared_server, "stubs_of", lambda server, folder: (17,))
+    monkeypatch.setattr(shared_server, "memory_of", lambda stub: size[0])
+    monkeypatch.setattr(shared_server, "_MEASURE_S", 0.0)
+    scene.process.pid = 1
+    scene.models.load(loadable("one"))
+    await eventually(lambda: scene.models.seen[0].memory_bytes == 1000, "a first size")
+    changes = []
+    for size[0] in (1040, 1060, 1020, 900):
+        changes.append(size[0])
+        if abs(size[0] - (scene.models.seen[0].memory_bytes or 0)) > 50:
+            await eventually(lambda: scene.models.seen[0].memory_bytes == size[0], "another size")
+        else:
+            await asyncio.sleep(0.3)  # it is measured every 0.05 s now
+        changes.append(scene.models.seen[0].memory_bytes or 0)
+    assert changes == [1040, 1000, 1060, 1060, 1020, 1060, 900, 900]

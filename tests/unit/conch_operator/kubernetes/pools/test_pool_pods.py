@@ -1,0 +1,126 @@
+"""Which pod of a pool serves, and how long one that is replaced does."""
+
+from typing import Any
+
+from conch_contracts.names import PoolId
+from conch_operator.agent.pool_messages import PoolQuestion, PoolReport
+from conch_operator.kubernetes.api.client import KubernetesApi
+from conch_operator.kubernetes.api.kinds import Kind, Object
+from conch_operator.kubernetes.pods.agent_client import AgentUnavailable
+from conch_operator.kubernetes.pods.pod_status import AgentAddress
+from conch_operator.kubernetes.pools.pool_pods import ALONE_S, LONGEST_HOLD_S, SILENCE_S, PoolPods
+from testkit.builders.owned_pods import made_by, replica_sets_of
+
+POOL = PoolId("ns/small")
+LABELS = {"conch.dev/engine-pool": "small", "app.kubernetes.io/component": "engine"}
+OWNER = {"apiVersion": "conch.dev/v1alpha1", "kind": "EnginePool", "name": "small", "uid": "pool"}
+DEPLOYMENT = {"metadata": {"namespace": "ns", "uid": "deployment-rs", "labels": LABELS, "ownerReferences": [OWNER]}}
+
+
+def pod(uid: str, created: int = 0, **meta: Any) -> Object:
+    made = {"name": uid, "uid": uid, "namespace": "ns", "labels": LABELS, **meta}
+    made["creationTimestamp"] = f"2026-01-01T00:00:{created:02}Z"
+    status = {"podIP": f"10.0.0.{created}", "initContainerStatuses": [{"name": "agent", "state": {"running": {}}}]}
+    return made_by({"metadata": made, "status": status | {"phase": "Running"}})
+
+
+def ending(uid: str) -> Object:
+    return pod(uid, deletionTimestamp="2026-01-01T00:01:00Z")
+
+
+class Around(KubernetesApi):
+    """An API server with these pods, and their agents."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.pods: list[Object] = []
+        self.live: set[str] = set()
+        self.asked: list[str] = []
+
+    async def list_all(self, kind: Kind, *_: object, **__: object) -> list[Object]:
+        return replica_sets_of(self.pods) if kind.name == "ReplicaSet" else self.pods if kind.name == "Pod" else []
+
+    async def pool_report(self, agent: AgentAddress, asked: PoolQuestion) -> PoolReport:
+        self.asked.append(agent.host)
+        if agent.host not in self.live:
+            raise AgentUnavailable("it is away")
+        return PoolReport(agent=agent.host, changes=asked.changes, live=True)
+
+
+def scene() -> tuple[Around, PoolPods]:
+    around: Any = Around()
+    return around, PoolPods(around, around, [None], lambda: around.now)
+
+
+def name(found: object) -> str:
+    return found.uid if found is not None else ""  # type: ignore[attr-defined]
+
+
+async def test_the_newer_pod_serves_from_when_its_server_runs() -> None:
+    around, pods = scene()
+    around.pods, around.live = [pod("old", 1), pod("new", 2)], {"10.0.0.1"}
+    await pods.observe([DEPLOYMENT])
+    assert (name(pods.current(POOL)), pods.others(POOL), pods.staying(POOL)) == ("old", [], 2)
+    around.live.add("10.0.0.2")
+    around.now += SILENCE_S
+    await pods.observe([DEPLOYMENT])
+    assert (name(pods.current(POOL)), [name(one) for one in pods.others(POOL)]) == ("new", ["old"])
+
+
+async def test_a_pod_that_is_to_end_is_held_while_another_one_comes_and_no_longer() -> None:
+    around, pods = scene()
+    around.pods, around.live = [pod("old")], {"10.0.0.0"}
+    await pods.observe([DEPLOYMENT])
+    around.pods = [ending("old")]
+    await pods.observe([DEPLOYMENT])
+    assert (pods.current(POOL), [name(one) for one in pods.others(POOL)]) == (None, ["old"])
+    around.now += ALONE_S
+    await pods.observe([DEPLOYMENT])
+    assert pods.others(POOL) == []  # nobody takes its place
+    around.pods.append(pod("new", 2))
+    await pods.observe([DEPLOYMENT])
+    assert [name(one) for one in pods.others(POOL)] == ["old"]
+    around.now = LONGEST_HOLD_S
+    await pods.observe([DEPLOYMENT])
+    assert pods.others(POOL) == []
+
+
+async def test_a_pod_that_was_let_go_serves_no_more() -> None:
+    around, pods = scene()
+    around.pods, around.live = [ending("old")], {"10.0.0.0"}
+    await pods.observe([DEPLOYMENT])
+    pods.release("old")
+    await pods.observe([DEPLOYMENT])
+    assert pods.others(POOL) == []
+
+
+async def test_a_pod_with_the_labels_of_a_pool_that_was_not_made_for_it_is_asked_nothing() -> None:
+    around, pods = scene()
+    around.pods = [pod("foreign")]
+    await pods.observe([])
+    assert (pods.current(POOL), around.asked) == (None, [])
+
+
+async def test_an_agent_that_does_not_answer_is_asked_again_after_a_while() -> None:
+    around, pods = scene()
+    around.pods = [pod("a")]
+    for _ in range(3):
+        await pods.observe([DEPLOYMENT])
+    assert around.asked == ["10.0.0.0"]
+    around.now += SILENCE_S
+    await pods.observe([DEPLOYMENT])
+    assert around.asked == ["10.0.0.0"] * 2
+
+
+async def test_what_an_agent_said_before_does_not_replace_what_it_says_now() -> None:
+    around, pods = scene()
+    around.pods, around.live = [pod("a")], {"10.0.0.0"}
+    await pods.observe([DEPLOYMENT])
+    for changes, kept in ((2, 2), (1, 2), (3, 3)):
+        pods.heard("a", PoolReport(agent="10.0.0.0", changes=changes, live=True))
+        await pods.observe([DEPLOYMENT])
+        found = pods.current(POOL)
+        assert found is not None
+        assert found.report is not None
+        assert found.report.changes == kept
