@@ -21,6 +21,7 @@ from conch_operator.kubernetes.pods.pod_events import PodEvents
 from conch_operator.kubernetes.pods.pod_owners import OF_POOLS, PodOwners
 from conch_operator.kubernetes.pods.pod_status import AgentAddress, agent_host, engine_address, pod_fault, pod_name
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
+from conch_operator.resources.engine_deployment import TRITON
 from conch_operator.resources.pool_objects import agent_owner
 from conch_operator.state import EngineName, Fault
 
@@ -55,11 +56,18 @@ class PoolPod:
     """What its agent said last."""
     fault: Fault | None
     """Why it does not run."""
+    ready: bool = False
+    """Whether the kubelet has found that its server answers."""
 
     @property
     def live(self) -> bool:
         """Return whether its server runs."""
         return self.report is not None and self.report.live
+
+    @property
+    def answers(self) -> bool:
+        """Return whether its server answers, as far as is known: that it has ended the agent knows first."""
+        return self.live and self.ready
 
 
 class PoolPods:
@@ -172,6 +180,7 @@ class PoolPods:
             held=uid in self._leaving_since and uid not in self._released,
             report=self._reports.get(uid),
             fault=event_fault or pod_fault(pod),
+            ready=any(one["name"] == TRITON and one["ready"] for one in pod["status"].get("containerStatuses", ())),
         )
 
     def _held(self, pods: Sequence[PoolPod]) -> list[PoolPod]:

@@ -44,7 +44,7 @@ class PoolStatusWriter:
         if pool in wanted.unreadable:
             return Fault(Reason.SPEC_INVALID, f"{wanted.unreadable[pool]}. What serves it goes on as it is.")
         pod = self._pods.current(pool)
-        if pod is not None and pod.live:
+        if pod is not None and pod.answers:
             return None
         return self._engines.fault_of(pool) or Fault(Reason.ENGINE_STARTING, "The pool's server is being started.")
 

@@ -36,6 +36,7 @@ class Around(KubernetesApi):
         self.now = 0.0
         self.pods: list[Object] = []
         self.live: set[str] = set()
+        self.runs = True
         self.asked: list[str] = []
 
     async def list_all(self, kind: Kind, *_: object, **__: object) -> list[Object]:
@@ -45,7 +46,7 @@ class Around(KubernetesApi):
         self.asked.append(agent.host)
         if agent.host not in self.live:
             raise AgentUnavailable("it is away")
-        return PoolReport(agent=agent.host, changes=asked.changes, live=True)
+        return PoolReport(agent=agent.host, changes=asked.changes, live=self.runs)
 
 
 def scene() -> tuple[Around, PoolPods]:
@@ -66,6 +67,19 @@ async def test_the_newer_pod_serves_from_when_its_server_runs() -> None:
     around.now += SILENCE_S
     await pods.observe([DEPLOYMENT])
     assert (name(pods.current(POOL)), [name(one) for one in pods.others(POOL)]) == ("new", ["old"])
+
+
+async def test_a_server_answers_once_the_kubelet_has_found_so_and_while_its_agent_sees_it() -> None:
+    around, pods = scene()
+    around.pods, around.live = [pod("only")], {"10.0.0.0"}
+    said = []
+    for ready, live in ((False, True), (True, True), (True, False)):
+        around.pods[0]["status"]["containerStatuses"] = [{"name": "triton", "ready": ready}]
+        around.runs = live
+        await pods.observe([DEPLOYMENT])
+        found = pods.current(POOL)
+        said.append(found is not None and found.answers)
+    assert said == [False, True, False]
 
 
 async def test_a_pod_that_is_to_end_is_held_while_another_one_comes_and_no_longer() -> None:
