@@ -60,6 +60,7 @@ class Request:
         "_delivered",
         "_expects_continue",
         "_head",
+        "_in_chunks",
         "_left",
         "_seen",
         "_size",
@@ -75,7 +76,7 @@ class Request:
     )
 
     def __init__(
-        self, scope: Scope, connection: RequestConnection, *, keeps_alive: bool, expects_continue: bool
+        self, scope: Scope, connection: RequestConnection, *, keeps_alive: bool, expects_continue: bool, in_chunks: bool
     ) -> None:
         self.scope = scope
         self.keeps_alive = keeps_alive
@@ -92,6 +93,7 @@ class Request:
         """Until when the body may take more than the time of others, while it comes on; on the server's clock."""
         self._connection = connection
         self._expects_continue = expects_continue
+        self._in_chunks = in_chunks
         self._body: list[bytes] = []
         self._size = 0
         self._came = 0
@@ -168,7 +170,7 @@ class Request:
         """Return what has come of the body since the last call; wait for some. Raises RequestTimeout."""
         if self._expects_continue:
             self._expects_continue = False
-            if not (self.begun or self.dropped):
+            if not (self.begun or self.dropped or self.received):
                 self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         while self._delivered or not (self._body or self.received):
             if self.dropped or self.complete:
@@ -220,7 +222,8 @@ class Request:
                 self._left = int(value)
             elif name == b"connection":
                 closes = value.lower() == b"close"
-        self.keeps_alive = self.keeps_alive and not closes
+        # The end of a body in chunks is found by work alone, that would be for nobody.
+        self.keeps_alive = self.keeps_alive and not closes and (self.received or not self._in_chunks)
         self._bodiless = self.scope["method"] == "HEAD" or status in _WITHOUT_BODY
         if self._left is None and not self._bodiless:
             if self.scope["http_version"] == "1.0":
