@@ -7,6 +7,8 @@ from math import inf
 from conch_kit.http_server.limits import LINGER_BYTES, PAGE_BYTES
 from conch_kit.http_server.parsing_turn import ParsingTurn
 
+_READ_BYTES = 256 * 1024
+"""What comes at once of a caller that has sent more."""
 HANG_UP_LOOK_S = 0.25
 """How often a caller that is not read is looked at."""
 
@@ -62,4 +64,6 @@ class CallerReading:
 
     def _discard_on(self) -> None:
         if self.due == inf and not self._transport.is_closing():
+            # Counted before it comes too: else all who wait would be read in the same turn.
+            self._turn.spend(_READ_BYTES // PAGE_BYTES)
             self._transport.resume_reading()
