@@ -301,22 +301,18 @@ class HttpConnection(asyncio.Protocol):
     def _parse(self) -> None:
         """Feed the parser, but no further than to the end of a request that is under way, of bodies not all turn."""
         while self._unparsed.waiting:
-            if self._transport.is_closing():
-                self._unparsed.clear()
-            elif self._answering is not None and self._parsing is None:
+            if self._answering is not None and self._parsing is None:
                 self._pause_reading()
                 return
-            elif self._parsing is not None and not self._unparsed.body_left and self._turn.spent:
-                self._wait_for_turn()
+            if self._parsing is not None and self._parsing.in_chunks and self._turn.spent:
+                self._pause_reading()
+                self._turn.wait(self._go_on)
                 return
-            else:
-                self._parse_piece(self._unparsed.next_piece())
-
-    def _wait_for_turn(self) -> None:
-        self._pause_reading()
-        self._turn.wait(self._go_on)
+            self._parse_piece(self._unparsed.next_piece())
 
     def _go_on(self) -> None:
+        if self._transport.is_closing():
+            self._unparsed.clear()
         self._parse()
         if self._parsing is None or not self._parsing.full:
             self.resume_reading()
@@ -337,14 +333,14 @@ class HttpConnection(asyncio.Protocol):
                 self._pass_over_offer()
         except httptools.HttpParserError:
             self._refuse(400, "Invalid HTTP request received.")
-        self._turn.spend(1 + framing.body_pieces + len(piece) // PAGE_BYTES)
+        if parsing is not None and parsing.in_chunks:
+            self._turn.spend(1 + framing.body_pieces + len(piece) // PAGE_BYTES)
         if self._awaited is Awaited.HEAD or (self._parsing is not None and head is self._head):
             if head is self._head and not framing.body_pieces:
                 head.read_bytes += len(piece)
             self._check_size()
-        excess = framing.excess()
-        if excess is not None:
-            self._refuse(*excess)
+        if framing.too_much:
+            self._refuse(*framing.too_much)
 
     def _pass_over_offer(self) -> None:
         """Read a head again without its offer of another protocol: behind one the parser reads no body."""

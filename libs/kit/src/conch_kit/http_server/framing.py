@@ -17,7 +17,7 @@ _FRAMED = (
 class Framing:
     """The framing of one request, as far as it has come."""
 
-    __slots__ = ("_chunks_excess", "_empty_bytes", "_line_end", "body_pieces")
+    __slots__ = ("_chunks_excess", "_empty_bytes", "_line_end", "body_pieces", "too_much")
 
     def __init__(self) -> None:
         self._empty_bytes = 0
@@ -25,6 +25,8 @@ class Framing:
         self._chunks_excess = 0
         self.body_pieces = 0
         """How many pieces of a body were in the piece that was taken last."""
+        self.too_much: Fault | None = None
+        """Why there is too much of it."""
 
     def take_head(self, piece: bytes) -> None:
         """Take a piece of a head, or of empty lines before it."""
@@ -33,6 +35,8 @@ class Framing:
             return
         if not self._line_end and piece[0] in b"\r\n":
             self._empty_bytes += len(piece)
+            if self._empty_bytes > EMPTY_LINES_BYTES:
+                self.too_much = _EMPTY
             return
         end = piece.find(b"\n") + 1
         self._line_end = (self._line_end + (piece[:end] if end else piece))[-_LINE_END_BYTES:]
@@ -44,17 +48,13 @@ class Framing:
         return fault
 
     def take_body(self, piece: bytes) -> None:
-        """Take a piece of what comes behind the head."""
+        """Take a piece of what comes behind the head; what was in the one before is counted now."""
         self.body_pieces = 0
+        if self._chunks_excess > FRAMING_BYTES:
+            self.too_much = _FRAMED
         self._chunks_excess += len(piece)
 
     def pass_body(self, size: int) -> None:
         """Hear that so many bytes of it are a piece of the body."""
         self.body_pieces += 1
         self._chunks_excess -= 2 * size
-
-    def excess(self) -> Fault | None:
-        """Return why there is too much of it."""
-        if self._empty_bytes > EMPTY_LINES_BYTES:
-            return _EMPTY
-        return _FRAMED if self._chunks_excess > FRAMING_BYTES else None

@@ -60,7 +60,6 @@ class Request:
         "_delivered",
         "_expects_continue",
         "_head",
-        "_in_chunks",
         "_left",
         "_seen",
         "_size",
@@ -70,6 +69,7 @@ class Request:
         "body_until",
         "complete",
         "dropped",
+        "in_chunks",
         "keeps_alive",
         "received",
         "scope",
@@ -93,7 +93,7 @@ class Request:
         """Until when the body may take more than the time of others, while it comes on; on the server's clock."""
         self._connection = connection
         self._expects_continue = expects_continue
-        self._in_chunks = in_chunks
+        self.in_chunks = in_chunks
         self._body: list[bytes] = []
         self._size = 0
         self._came = 0
@@ -223,7 +223,7 @@ class Request:
             elif name == b"connection":
                 closes = value.lower() == b"close"
         # The end of a body in chunks is found by work alone, that would be for nobody.
-        self.keeps_alive = self.keeps_alive and not closes and (self.received or not self._in_chunks)
+        self.keeps_alive = self.keeps_alive and not closes and (self.received or not self.in_chunks)
         self._bodiless = self.scope["method"] == "HEAD" or status in _WITHOUT_BODY
         if self._left is None and not self._bodiless:
             if self.scope["http_version"] == "1.0":
