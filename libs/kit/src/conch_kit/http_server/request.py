@@ -94,6 +94,7 @@ class Request:
         self._connection = connection
         self._expects_continue = expects_continue
         self.in_chunks = in_chunks
+        """Whether the body has no length but that of its chunks."""
         self._body: list[bytes] = []
         self._size = 0
         self._came = 0
