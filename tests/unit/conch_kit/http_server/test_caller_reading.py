@@ -7,7 +7,9 @@ import pytest
 import uvloop
 
 from conch_kit.http.caller_connection import connection
+from conch_kit.http_server.connection import HttpConnection
 from conch_kit.http_server.server import HttpServer
+from testkit.http.http_caller import CallerTransport
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 BODY_BEGUN = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n" + b"x" * 100_000
@@ -57,3 +59,23 @@ def test_a_caller_that_hangs_up_is_noticed_though_it_is_not_read(sent, how):
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(play())
+
+
+async def test_of_many_callers_whose_rest_nobody_reads_some_are_read_in_each_turn(caller):
+    many = [(HttpConnection(caller.server), CallerTransport()) for _ in range(100)]
+    for one, transport in many:
+        one.connection_made(transport)
+        one.data_received(b"nonsense\r\n\r\n")
+        one.data_received(bytes(256 * 1024))
+    assert 0 < sum(transport.reading for _, transport in many) < 20
+    read = set()
+    for _ in range(100):
+        for _, transport in many:
+            if transport.reading:
+                transport.pause_reading()
+                read.add(transport)
+        await asyncio.sleep(0)
+        assert sum(transport.reading for _, transport in many) < 30
+    assert len(read) == 100
+    for one, _ in many:
+        one.connection_lost(None)

@@ -4,8 +4,11 @@ import asyncio
 
 import pytest
 
-from conch_kit.http_server.limits import LINGER_BYTES
+from conch_kit.http_server.connection import HttpConnection
+from conch_kit.http_server.limits import FRAMING_BYTES, LINGER_BYTES, LINGER_S, WORK_A_TURN
+from conch_kit.http_server.parsing_turn import ParsingTurn
 from conch_kit.http_server.refusal import RefusalAnswer
+from testkit.http.http_caller import CallerTransport
 from testkit.waiting import eventually
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -84,18 +87,113 @@ async def test_a_body_of_empty_lines_leaves_others_their_turns(caller):
         await asyncio.sleep(0)
         turns += 1
     assert (caller.bodies, caller.transport.reading) == ([body], True)
-    assert turns > 100
+    assert turns > 50
 
 
-async def test_behind_an_early_answer_extensions_count_too(caller):
+async def test_behind_an_early_answer_a_body_in_chunks_is_read_without_a_look_at_it(caller):
     caller.sends(b"POST /early" + CHUNKED + b"3\r\nabc\r\n")
     await caller.answered()
-    chunks = (b"1;" + b"e" * 1500 + b"\r\nx\r\n") * 1000
-    for _ in range(LINGER_BYTES // len(chunks)):
-        caller.sends(chunks)
-    assert not caller.transport.ended
-    caller.sends(chunks)
+    assert (b"connection: close" in caller.answers, caller.transport.ended) == (True, "half")
+    turn, page = caller.server.turn, b"1\r\nx\r\n" * 600
+    for _ in range(WORK_A_TURN // 2 - 10):
+        caller.sends(page)
+        assert (turn.spent, caller.transport.reading) == (False, True)
+    caller.waits(LINGER_S + 0.1)
     assert caller.transport.ended == "closed"
+
+
+async def test_behind_an_early_answer_only_so_much_of_a_body_is_read(caller):
+    caller.sends(b"POST /early" + CHUNKED + b"3\r\nabc\r\n")
+    await caller.answered()
+    caller.sends(bytes(LINGER_BYTES))
+    assert (caller.transport.ended, caller.transport.reading) == ("half", False)
+    await eventually(lambda: caller.transport.reading, "reading, in a turn of its own")
+    caller.sends(b"x")
+    assert caller.transport.ended == "closed"
+
+
+async def test_a_request_in_chunks_that_was_read_keeps_its_connection(caller):
+    caller.sends(b"POST /" + CHUNKED + b"3\r\nabc\r\n0\r\n\r\n" + GET)
+    await caller.answered(2)
+    assert (caller.answers.count(b" 200 OK"), caller.transport.ended) == (2, "")
+
+
+class WatchedTurn(ParsingTurn):
+    """Tells what was done."""
+
+    work = 0
+
+    def spend(self, work):
+        self.work += work
+        super().spend(work)
+
+
+@pytest.fixture
+async def turn(caller):
+    caller.server.turn = WatchedTurn(asyncio.get_running_loop())
+    return caller.server.turn
+
+
+async def test_the_chunks_of_all_callers_share_a_turn(caller, turn):
+    many = [HttpConnection(caller.server) for _ in range(40)]
+    for each in many:
+        each.connection_made(CallerTransport())
+        each.data_received(b"POST /" + CHUNKED)
+    await asyncio.sleep(0)
+    turn.work = 0
+    for each in many:
+        each.data_received(b"1\r\nx\r\n" * 10_000)
+    most, turns = turn.work, 0
+    while turn.work:
+        turn.work, turns = 0, turns + 1
+        await asyncio.sleep(0)
+        most = max(most, turn.work)
+    assert (most < 2 * WORK_A_TURN, turns > 40) == (True, True)
+    for each in many:
+        each.connection_lost(None)
+
+
+async def test_what_was_sent_before_a_hang_up_is_parsed_no_more(caller, turn):
+    played = HttpConnection(caller.server)
+    transport = CallerTransport()
+    played.connection_made(transport)
+    played.data_received(b"POST /" + CHUNKED + b"1\r\nx\r\n" * 10_000)
+    assert turn.work > WORK_A_TURN // 2
+    assert not transport.reading
+    transport.close()
+    turn.work = 0
+    await asyncio.sleep(0)
+    assert turn.work == 0
+    played.connection_lost(None)
+
+
+@pytest.mark.parametrize("chunk", [b"1\r\nx\r\n", b"3;" + b"e" * 1500 + b"\r\nabc\r\n"], ids=["small", "extended"])
+async def test_a_body_that_is_mostly_framing_is_refused(caller, chunk):
+    caller.goes_on.set()
+    caller.sends(b"POST /" + CHUNKED)
+    sent = 0
+    while sent < FRAMING_BYTES - len(chunk):
+        caller.sends(chunk)
+        sent += len(chunk)
+        await asyncio.sleep(0)
+    assert not caller.answers
+    for _ in range(FRAMING_BYTES // len(chunk)):
+        caller.sends(chunk)
+        await asyncio.sleep(0)
+    assert caller.answers.startswith(b"HTTP/1.1 400 ")
+    assert b"Expected a body in larger chunks: " in caller.answers
+    assert (caller.bodies, caller.transport.ended) == ([], "half")
+
+
+async def test_a_long_body_in_chunks_of_some_bytes_is_taken(caller):
+    caller.goes_on.set()
+    caller.sends(b"POST /" + CHUNKED)
+    for _ in range(200):
+        caller.sends(b"10;x=y\r\n0123456789abcdef\r\n" * 100)
+        await eventually(lambda: caller.transport.reading, "reading")
+    caller.sends(b"0\r\n\r\n")
+    await caller.answered()
+    assert caller.bodies == [b"0123456789abcdef" * 20_000]
 
 
 @pytest.mark.parametrize("rest", [b"0\r\n" + b"x: y\r\n" * 400, b"nonsense\r\n"])

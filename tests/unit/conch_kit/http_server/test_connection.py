@@ -173,6 +173,9 @@ async def test_a_kept_connection_ends_after_a_while(caller):
         pytest.param(b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"b" * 2000, 431, id="a head without end"),
         pytest.param(b"GET /" + b"b" * 2000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", 431, id="a long target"),
         pytest.param(b"nonsense\r\n\r\n", 400, id="no HTTP"),
+        pytest.param(b"GET / RTSP/1.0\r\n\r\n", 400, id="RTSP"),
+        pytest.param(b"\r\nGET / RTSP/1.1\r\nhost: x\r\n\r\n", 400, id="RTSP behind an empty line"),
+        pytest.param(b"SOURCE / ICE/1.0\r\n\r\n", 400, id="ICE"),
         pytest.param(b"GET / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip, chunked\r\n\r\n", 501, id="compressed"),
         pytest.param(
             b"GET / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: x\r\ntransfer-encoding: chunked\r\n\r\n",
@@ -193,13 +196,15 @@ async def test_of_a_body_that_was_answered_early_only_so_much_more_is_read(calle
         await eventually(lambda: caller.transport.reading, "reading")
         caller.sends(bytes(LINGER_BYTES - 1))
         await caller.answered()
-        assert caller.transport.reading
+        await eventually(lambda: caller.transport.reading, "reading")
         caller.sends(b"x")
         assert not caller.transport.ended
     caller.sends(b"POST /early HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (2 * LINGER_BYTES))
     await caller.answered(3)
     caller.sends(bytes(LINGER_BYTES))
-    assert (caller.transport.reading, caller.transport.ended) == (True, "")
+    assert not caller.transport.reading
+    await eventually(lambda: caller.transport.reading, "reading, in another turn")
+    assert not caller.transport.ended
     caller.sends(b"x")
     assert caller.transport.ended == "closed"
 
@@ -299,6 +304,44 @@ async def test_the_answer_to_head_has_no_body(caller):
     first, second = caller.answers.split(b"HTTP/1.1 ")[1:]
     assert b"content-length: 2" in first
     assert (first.endswith(b"\r\n\r\n"), second.endswith(b"\r\n\r\nok")) == (True, True)
+
+
+@pytest.mark.parametrize("piece", [1, 9, 14])
+async def test_another_protocol_is_refused_however_it_comes(caller, piece):
+    data = b"GET / RTSP/1.0\r\nhost: x\r\n\r\n"
+    for at in range(0, len(data), piece):
+        caller.sends(data[at : at + piece])
+    assert b"Expected HTTP/1.1." in caller.answers
+
+
+@pytest.mark.parametrize("lines", [b"\r\n" * 1000, b"\n" * 1000, b"\r\n" * 9])
+@pytest.mark.parametrize("piece", [1, 1000])
+async def test_a_kept_connection_takes_a_few_empty_lines(caller, lines, piece):
+    caller.sends(GET)
+    await caller.answered()
+    caller.sends(b"\r\n" * 4 + GET)
+    await caller.answered(2)
+    assert caller.answers.count(b" 200 OK") == 2
+    for at in range(0, len(lines), piece):
+        caller.sends(lines[at : at + piece])
+    assert (b"HTTP/1.1 400 " in caller.answers, caller.transport.ended) == (True, "half")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST / HTTP/1.0\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\n\r\n",
+    ],
+)
+async def test_whoever_is_to_send_no_body_or_knows_no_word_gets_none(caller, head):
+    caller.goes_on.set()
+    caller.sends(head)
+    await asyncio.sleep(0.01)
+    caller.sends(b"ab" if b"HTTP/1.0" in head else b"")
+    await caller.answered()
+    assert (b" 100 " in caller.answers, caller.answers.count(b" 200 OK")) == (False, 1)
 
 
 async def test_a_caller_that_waits_for_a_word_before_its_body_gets_it(caller):

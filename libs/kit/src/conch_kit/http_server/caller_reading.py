@@ -4,8 +4,11 @@ import asyncio
 import select
 from math import inf
 
-from conch_kit.http_server.limits import LINGER_BYTES
+from conch_kit.http_server.limits import LINGER_BYTES, PAGE_BYTES
+from conch_kit.http_server.parsing_turn import ParsingTurn
 
+_READ_BYTES = 256 * 1024
+"""What comes at once of a caller that has sent more."""
 HANG_UP_LOOK_S = 0.25
 """How often a caller that is not read is looked at."""
 
@@ -16,14 +19,15 @@ class CallerReading:
     The end of a caller that has sent more than the socket's buffer holds does not come here until that is read.
     """
 
-    __slots__ = ("_transport", "due", "left_to_discard")
+    __slots__ = ("_transport", "_turn", "due", "left_to_discard")
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, turn: ParsingTurn) -> None:
         self.due = inf
         """When to look whether the caller has hung up; inf: it is read."""
         self.left_to_discard = LINGER_BYTES
         """How much more is read that nobody will see."""
         self._transport = transport
+        self._turn = turn
 
     def pause(self, now: float) -> None:
         """Read no further."""
@@ -49,7 +53,17 @@ class CallerReading:
             self._transport.close()
 
     def discard(self, size: int) -> None:
-        """Close the connection if so many bytes more for nobody are too many."""
+        """Close the connection if so many bytes more for nobody are too many; read no more in a turn that is spent."""
         self.left_to_discard -= size
+        self._turn.spend(1 + size // PAGE_BYTES)
         if self.left_to_discard < 0:
             self._transport.close()
+        elif self._turn.spent and self.due == inf and not self._transport.is_closing():
+            self._transport.pause_reading()
+            self._turn.wait(self._discard_on)
+
+    def _discard_on(self) -> None:
+        if self.due == inf and not self._transport.is_closing():
+            # Counted before it comes too: else all who wait would be read in the same turn.
+            self._turn.spend(_READ_BYTES // PAGE_BYTES)
+            self._transport.resume_reading()

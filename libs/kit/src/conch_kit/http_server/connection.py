@@ -8,37 +8,20 @@ import asyncio
 import os
 from collections.abc import Callable
 from math import inf
-from typing import Protocol, cast
+from typing import cast
 
 import httptools
 
 from conch_kit.http_server.awaited import Awaited
 from conch_kit.http_server.caller_reading import CallerReading
-from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S, PIECES_A_TURN, ConnectionLimits
-from conch_kit.http_server.refusal import RefusalForm, refusal
+from conch_kit.http_server.connection_server import ConnectionServer
+from conch_kit.http_server.framing import Framing
+from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S, PAGE_BYTES
+from conch_kit.http_server.refusal import refusal
 from conch_kit.http_server.request import Request
 from conch_kit.http_server.request_head import RequestHead
 from conch_kit.http_server.unparsed_bytes import UnparsedBytes
 from conch_kit.http_server.unread_end import UnreadEnd
-
-
-class Server(Protocol):
-    """What all connections of a server share."""
-
-    limits: ConnectionLimits
-    refusal_form: RefusalForm
-    closing: bool
-    """Whether the request under way is the last one of its connection."""
-    now: Callable[[], float]
-
-    def opened(self, connection: "HttpConnection") -> None:
-        """Hear of a new connection."""
-
-    def lost(self, connection: "HttpConnection") -> None:
-        """Hear that a connection is no more."""
-
-    def start(self, request: Request) -> None:
-        """Have the application answer a request, in a task of its own."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -48,7 +31,7 @@ class HttpConnection(asyncio.Protocol):
         "_answering",
         "_awaited",
         "_awaited_due",
-        "_body_came",
+        "_framing",
         "_head",
         "_limits",
         "_offers_upgrade",
@@ -58,6 +41,7 @@ class HttpConnection(asyncio.Protocol):
         "_refused",
         "_server",
         "_transport",
+        "_turn",
         "_unparsed",
         "_unread",
         "_writable",
@@ -66,13 +50,14 @@ class HttpConnection(asyncio.Protocol):
         "write_paused",
     )
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ConnectionServer) -> None:
         self.on_gone: Callable[[], None] | None = None
         self.write_paused = False
         self.when = inf
         """When the time is to be looked at, on the loop's clock."""
         self._server = server
         self._limits = server.limits
+        self._turn = server.turn
         self._parser = self._new_parser()
         self._offers_upgrade = False
         self._transport = cast(asyncio.Transport, None)
@@ -85,7 +70,7 @@ class HttpConnection(asyncio.Protocol):
         self._refused = False
         self._writable: asyncio.Event | None = None
         self._unread = cast(UnreadEnd, None)
-        self._body_came = False
+        self._framing = Framing()
 
     # --- what the work on a request asks of it -----------------------------------------------------
 
@@ -208,7 +193,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first head."""
         self._transport = cast(asyncio.Transport, transport)
-        self._reading = CallerReading(self._transport)
+        self._reading = CallerReading(self._transport, self._turn)
         self._unread = UnreadEnd(self._transport, self._limits.unread_s)
         self._server.opened(self)
         self._await(Awaited.HEAD, self._limits.head_s)
@@ -267,7 +252,7 @@ class HttpConnection(asyncio.Protocol):
             return
         version = self._parser.get_http_version()
         method = self._parser.get_method()
-        fault = self._head.excess(self._limits) or self._head.fault(version)
+        fault = self._framing.end_head() or self._head.excess(self._limits) or self._head.fault(version)
         if fault is not None:
             self._refuse(*fault)
             return
@@ -279,7 +264,8 @@ class HttpConnection(asyncio.Protocol):
             self,
             # The parser reads nothing behind a CONNECT.
             keeps_alive=version == "1.1" and method != b"CONNECT" and self._parser.should_keep_alive(),
-            expects_continue=self._head.expects_continue,
+            expects_continue=version == "1.1" and self._head.expects_continue,
+            in_chunks=self._head.in_chunks,
         )
         self._unparsed.body_left = self._head.body_bytes
         # Trailers are no headers (RFC 9110, section 6.5.1): nobody sees the head that they go to.
@@ -291,7 +277,8 @@ class HttpConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """Pass a piece of the body on, unless its request is answered already."""
-        self._body_came, self._head.read_bytes = True, 0
+        self._framing.pass_body(len(body))
+        self._head.read_bytes = 0
         if self._parsing is not None and not self._parsing.complete and not self._parsing.feed(body):
             self._pause_reading()
 
@@ -312,28 +299,33 @@ class HttpConnection(asyncio.Protocol):
         return parser
 
     def _parse(self) -> None:
-        """Feed the parser, but no further than to the end of a request that is under way, and not all turn long."""
-        for _ in range(PIECES_A_TURN):
-            if not self._unparsed.waiting:
-                return
+        """Feed the parser, but no further than to the end of a request that is under way, of bodies not all turn."""
+        while self._unparsed.waiting:
             if self._answering is not None and self._parsing is None:
                 self._pause_reading()
                 return
+            if self._parsing is not None and self._parsing.in_chunks and self._turn.spent:
+                self._pause_reading()
+                self._turn.wait(self._go_on)
+                return
             self._parse_piece(self._unparsed.next_piece())
-        if self._unparsed.waiting:
-            self._pause_reading()
-            asyncio.get_running_loop().call_soon(self._parse_on)
 
-    def _parse_on(self) -> None:
+    def _go_on(self) -> None:
+        if self._transport.is_closing():
+            self._unparsed.clear()
         self._parse()
         if self._parsing is None or not self._parsing.full:
             self.resume_reading()
 
     def _parse_piece(self, piece: bytes) -> None:
-        """Feed the parser, and count what it takes for a head or trailers without end."""
-        if self._parsing is not None and self._parsing.complete:
-            self._reading.discard(len(piece))
-        head, self._body_came = self._head, False
+        """Feed the parser, and count what it takes for a head, trailers, chunks or empty lines without end."""
+        head, parsing, framing = self._head, self._parsing, self._framing
+        if parsing is None:
+            framing.take_head(piece)
+        else:
+            framing.take_body(piece)
+            if parsing.complete:
+                self._reading.discard(len(piece))
         try:
             self._parser.feed_data(piece)
         except httptools.HttpParserUpgrade:
@@ -341,10 +333,14 @@ class HttpConnection(asyncio.Protocol):
                 self._pass_over_offer()
         except httptools.HttpParserError:
             self._refuse(400, "Invalid HTTP request received.")
+        if parsing is not None and parsing.in_chunks:
+            self._turn.spend(1 + framing.body_pieces + len(piece) // PAGE_BYTES)
         if self._awaited is Awaited.HEAD or (self._parsing is not None and head is self._head):
-            if head is self._head and not self._body_came:
+            if head is self._head and not framing.body_pieces:
                 head.read_bytes += len(piece)
             self._check_size()
+        if framing.too_much:
+            self._refuse(*framing.too_much)
 
     def _pass_over_offer(self) -> None:
         """Read a head again without its offer of another protocol: behind one the parser reads no body."""

@@ -9,8 +9,14 @@ LINGER_BYTES = 64 * 1024 * 1024
 """What of that request is read meanwhile."""
 HIGH_WATER_BYTES = 64 * 1024
 """What waits of a body for the application before the caller is read no further."""
-PIECES_A_TURN = 256
-"""Of what one caller has sent are parsed before others have a turn; a body in chunks may have one in five bytes."""
+WORK_A_TURN = 1024
+"""Pieces of work, of about 2 us each, that all connections of a server do for bodies in one turn of the loop."""
+PAGE_BYTES = 4096
+"""What the parser gets at once of all but a body whose length is known; and what is read for one piece of work."""
+FRAMING_BYTES = 64 * 1024
+"""How much more than the body may come with it: sizes and extensions of chunks, and trailers."""
+EMPTY_LINES_BYTES = 16
+"""What a caller may send before a request line; one empty line is to be passed over (RFC 9112, section 2.2)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,13 +69,14 @@ class Request:
         "body_until",
         "complete",
         "dropped",
+        "in_chunks",
         "keeps_alive",
         "received",
         "scope",
     )
 
     def __init__(
-        self, scope: Scope, connection: RequestConnection, *, keeps_alive: bool, expects_continue: bool
+        self, scope: Scope, connection: RequestConnection, *, keeps_alive: bool, expects_continue: bool, in_chunks: bool
     ) -> None:
         self.scope = scope
         self.keeps_alive = keeps_alive
@@ -92,6 +93,8 @@ class Request:
         """Until when the body may take more than the time of others, while it comes on; on the server's clock."""
         self._connection = connection
         self._expects_continue = expects_continue
+        self.in_chunks = in_chunks
+        """Whether the body has no length but that of its chunks."""
         self._body: list[bytes] = []
         self._size = 0
         self._came = 0
@@ -168,7 +171,7 @@ class Request:
         """Return what has come of the body since the last call; wait for some. Raises RequestTimeout."""
         if self._expects_continue:
             self._expects_continue = False
-            if not (self.begun or self.dropped):
+            if not (self.begun or self.dropped or self.received):
                 self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         while self._delivered or not (self._body or self.received):
             if self.dropped or self.complete:
@@ -220,7 +223,8 @@ class Request:
                 self._left = int(value)
             elif name == b"connection":
                 closes = value.lower() == b"close"
-        self.keeps_alive = self.keeps_alive and not closes
+        # The end of a body in chunks is found by work alone, that would be for nobody.
+        self.keeps_alive = self.keeps_alive and not closes and (self.received or not self.in_chunks)
         self._bodiless = self.scope["method"] == "HEAD" or status in _WITHOUT_BODY
         if self._left is None and not self._bodiless:
             if self.scope["http_version"] == "1.0":

@@ -24,6 +24,7 @@ class RequestHead:
         "body_bytes",
         "expects_continue",
         "headers",
+        "in_chunks",
         "read_bytes",
         "target",
     )
@@ -37,6 +38,8 @@ class RequestHead:
         """How long the body is that comes behind it, if it says so."""
         self.expects_continue = False
         """Whether the caller waits for a word before it sends the body."""
+        self.in_chunks = False
+        """Whether the body has no length but that of its chunks."""
         self.target = target
         """Path and query, as they came."""
         self._coded = False
@@ -64,6 +67,7 @@ class RequestHead:
         elif name == b"content-length":
             self.body_bytes = int(value)
         elif name == b"transfer-encoding":
+            self.in_chunks = True
             self._coded = self._coded or value.lower() != b"chunked"
         else:
             self.expects_continue = value.lower() == b"100-continue"

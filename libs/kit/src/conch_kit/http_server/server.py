@@ -10,6 +10,7 @@ from conch_kit.deadlines import deadlines
 from conch_kit.http.asgi import ASGIApp
 from conch_kit.http_server.connection import HttpConnection
 from conch_kit.http_server.limits import DEFAULT_LIMITS, ConnectionLimits
+from conch_kit.http_server.parsing_turn import ParsingTurn
 from conch_kit.http_server.refusal import RefusalForm, openai_refusal
 from conch_kit.http_server.request import Request
 
@@ -37,6 +38,7 @@ class HttpServer:
         self._accepting: asyncio.Server | None = None
         self._empty = asyncio.Event()
         self.now = self._loop.time
+        self.turn = ParsingTurn(self._loop)
 
     @asynccontextmanager
     async def serving(self, listener: socket.socket) -> AsyncIterator[None]:

@@ -2,6 +2,8 @@
 
 import re
 
+from conch_kit.http_server.limits import PAGE_BYTES
+
 _EMPTY_LINE = b"\r\n\r\n"
 _LINE_ENDS = re.compile(rb"[\r\n]+")
 _LINE_END_BYTES = b"\r\n"
@@ -11,7 +13,7 @@ class UnparsedBytes:
     """The bytes of one connection, of which no piece goes on behind the end of a head or of a request.
 
     The parser takes all that it is given and does not tell where in it a request ends. A head ends with an empty line,
-    and so does a body in chunks; where another body ends, its head says.
+    and so does a body in chunks, of both of which a piece is a page at most; where another body ends, its head says.
     """
 
     __slots__ = ("_at", "body_left", "waiting")
@@ -43,8 +45,9 @@ class UnparsedBytes:
         elif data[at] in _LINE_END_BYTES:
             end = self._behind_line_ends()
         else:
-            found = data.find(_EMPTY_LINE, at)
-            end = found + len(_EMPTY_LINE) if found >= 0 else len(data)
+            end = min(len(data), at + PAGE_BYTES)
+            found = data.find(_EMPTY_LINE, at, end)
+            end = found + len(_EMPTY_LINE) if found >= 0 else end
         if end == len(data):
             self.waiting, self._at = b"", 0
             return data[at:] if at else data
