@@ -64,6 +64,8 @@ class ScriptedTriton:
         self.streams: list[ScriptedStream] = []
         self.timeouts: list[dict[str, float]] = []
         """What each call may take, by the names of the client's parameters."""
+        self.most_bytes: list[int] = []
+        """How long a message of each may be."""
         self.configs_read = 0
         self.cancelled: list[int] = []
         self._scripts = scripts
@@ -77,21 +79,24 @@ class ScriptedTriton:
         first_timeout_s: float,
         inter_timeout_s: float,
         timeout_s: float,
+        most_bytes: int,
     ) -> "ScriptedStream":
         """Play the next script."""
         number = len(self.requests)
         stream = ScriptedStream(self._scripts[number], lambda: self.cancelled.append(number))
         self.requests.append(request)
+        self.most_bytes.append(most_bytes)
         self.timeouts.append({"first": first_timeout_s, "inter": inter_timeout_s, "whole": timeout_s})
         self.streams.append(stream)
         return stream
 
     async def infer(
-        self, address: EngineAddress, request: ModelInferRequest, *, timeout_s: float
+        self, address: EngineAddress, request: ModelInferRequest, *, timeout_s: float, most_bytes: int
     ) -> ModelInferResponse:
         """Return the only message of the next script."""
         number = len(self.requests)
         self.requests.append(request)
+        self.most_bytes.append(most_bytes)
         self.timeouts.append({"whole": timeout_s})
         event = self._scripts[number][0]
         if isinstance(event, Exception):

@@ -356,3 +356,10 @@ async def test_an_answer_that_is_none_is_a_502() -> None:
     served = serving(ModelKind.RERANK, answered(b'{"rows":3'))
     answer = await served.client.post("/rerank", {"query": "q", "documents": ["a"]})
     assert (answer.status, answer.error["type"]) == (502, "server_error")
+
+
+async def test_a_tokenizer_that_gives_no_row_is_not_taken_at_its_word() -> None:
+    model = route(served_names=("enc",), kind=ModelKind.EMBEDDING, dialect=Dialect.ENCODER)
+    served = gateway({PREPARE_ROWS_PATH: answered(b'{"rows":[]}')}, known=snapshot(model))
+    answer = await served.client.post("/v1/embeddings", {"model": "enc", "input": "hi"})
+    assert (answer.status, orjson.loads(answer.body)["error"]["message"]) == (503, "No tokenizer answered.")

@@ -68,3 +68,17 @@ async def test_tokens_of_what_no_model_sees_are_not_counted(body: dict[str, Any]
     answer = await served.client.post("/tokenize", body)
     assert (answer.status, answer.error["param"]) == (400, param)
     assert served.upstream.sent(TOKENIZE_PATH) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "told", "asked"),
+    [
+        (TOKENIZE_PATH, b"null", {"prompt": "a"}),
+        (TOKENIZE_PATH, b'{"tokens":3}', {"prompt": "a"}),
+        (DETOKENIZE_PATH, b"\xff", {"tokens": [1]}),
+        (DETOKENIZE_PATH, b'{"prompt":1}', {"tokens": [1]}),
+    ],
+)
+async def test_what_is_no_answer_is_not_passed_on(path: str, told: bytes, asked: dict[str, Any]) -> None:
+    answer = await gateway({path: answered(told)}).client.post(path.replace("/internal", ""), asked)
+    assert (answer.status, orjson.loads(answer.body)["error"]["message"]) == (503, "No tokenizer answered.")

@@ -371,3 +371,9 @@ async def test_only_a_model_with_fastdeploys_habits_answers_to_any_name(changes,
     assert answer.status == status
     if status == 200:
         assert served.upstream.sent(GENERATE_PATH)[0]["model"] == "tiny-chat"
+
+
+async def test_a_tokenizer_that_gives_no_prompt_is_not_taken_at_its_word():
+    served = gateway({PREPARE_PATH: answered(b'{"prompts":[]}')})
+    answer = await served.client.post(PATH, CHAT)
+    assert (answer.status, orjson.loads(answer.body)["error"]["message"]) == (503, "No tokenizer answered.")

@@ -132,6 +132,11 @@ async def test_each_header_block_has_its_own_pieces(client: PlayedClient) -> Non
     assert (heard.heads, heard.ends) == ([dict(ANSWER_HEAD), dict(TRAILERS)], [None])
 
 
+def _first_windows(*sizes: int) -> bytes:
+    entries = (struct.pack(">HL", Setting.INITIAL_WINDOW_SIZE, size) for size in sizes)
+    return frames.frame(FrameKind.SETTINGS, 0, 0, b"".join(entries))
+
+
 async def test_a_frame_of_too_many_settings_ends_the_connection(client: PlayedClient) -> None:
     setting = struct.pack(">HL", Setting.INITIAL_WINDOW_SIZE, 65_535)
     await client.hears(frames.frame(FrameKind.SETTINGS, 0, 0, setting * MAX_SETTINGS))
@@ -180,6 +185,26 @@ async def test_window_that_is_granted_byte_by_byte_is_used_once_a_turn(client: P
     client.transport.take()
     answered = await client.hears(frames.frame(FrameKind.WINDOW_UPDATE, 0, 1, struct.pack(">L", 1)) * 200)
     assert answered == frames.frame(FrameKind.DATA, 0, 1, b"x" * 200)
+
+
+async def test_of_first_windows_that_change_on_and_on_the_last_one_of_a_turn_is_used(client: PlayedClient) -> None:
+    await client.hears(_first_windows(0))
+    for _ in range(3):
+        await client.request(b"x" * 300)
+    client.transport.take()
+    answered = await client.hears(_first_windows(*[300, 0] * 10, 20))
+    sent = [frames.frame(FrameKind.DATA, 0, stream, b"x" * 20) for stream in (1, 3, 5)]
+    assert answered == frames.frame(FrameKind.SETTINGS, frames.ACK, 0) + b"".join(sent)
+    taken_back = _first_windows(300, 0) + frames.window_update(3, 20) + frames.window_update(5, 30)
+    answered = await client.hears(taken_back)
+    assert answered == frames.frame(FrameKind.SETTINGS, frames.ACK, 0) + frames.frame(FrameKind.DATA, 0, 5, b"x" * 10)
+
+
+async def test_the_entries_of_settings_count_like_frames(client: PlayedClient) -> None:
+    client.connection.data_received(_first_windows(*range(MAX_SETTINGS)) * (FRAMES_A_TURN // MAX_SETTINGS - 1))
+    assert client.transport.reads.is_set()
+    client.connection.data_received(_first_windows(*range(MAX_SETTINGS)) * 2)
+    assert not client.transport.reads.is_set()
 
 
 def test_frames_without_content_are_allowed_again_as_time_goes() -> None:

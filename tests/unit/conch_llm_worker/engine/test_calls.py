@@ -2,32 +2,35 @@
 
 import json
 import logging
+from collections.abc import Sequence
 
 import pytest
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
+from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from conch_contracts.messages.message import changed
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
 from conch_kit.tracing import tracer
+from conch_llm_worker.dialects.answer_sizes import FREE_BYTES
 from conch_llm_worker.engine.calls import EngineCalls
 from testkit.builders.generate_requests import generate_request, sampling, target
-from testkit.engines.engine_messages import inputs, text_inputs
+from testkit.engines.engine_messages import inputs, text_inputs, tokens_response
 from testkit.engines.scripted_triton import ScriptedTriton
 from testkit.models.vocabularies import byte_level
 
 ASKED = {"temperature": 0.5, "top_k": 7, "min_p": 0.1, "repetition_penalty": 1.1}
 
 
-def scripted() -> ScriptedTriton:
+def scripted(*scripts: Sequence[ModelInferResponse], decoupled: bool = True) -> ScriptedTriton:
     """Return an engine whose model takes a temperature, and no other parameter of sampling."""
     config = ModelConfig(name="m", max_batch_size=8)
     for name in ("input_ids", "input_lengths", "request_output_len"):
         config.input.add(name=name, data_type=DataType.TYPE_INT32, dims=[-1])
     config.input.add(name="temperature", data_type=DataType.TYPE_FP32, dims=[1], optional=True)
-    config.model_transaction_policy.decoupled = True
-    return ScriptedTriton(config=config)
+    config.model_transaction_policy.decoupled = decoupled
+    return ScriptedTriton(*scripts, config=config)
 
 
 def calls() -> EngineCalls:
@@ -101,6 +104,18 @@ async def test_each_part_of_a_call_has_the_time_that_the_request_gives_it(
     request = generate_request(**times)
     engine.responses(request, await engine.prepare(request, 0, byte_level()))
     assert triton.timeouts == [expected]
+
+
+@pytest.mark.parametrize("dialect", [Dialect.TOKENS, Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM])
+@pytest.mark.parametrize("decoupled", [True, False])
+async def test_a_message_may_be_as_long_as_its_request_can_bring(dialect: Dialect, decoupled: bool) -> None:
+    triton = scripted([tokens_response([1])], decoupled=decoupled)
+    engine = EngineCalls(triton, lambda: 42, tracer("test", None))
+    request = generate_request(target=target(dialect), sampling=sampling(max_tokens=4, temperature=1.0))
+    call = await engine.prepare(request, 0, byte_level())
+    await anext(aiter(engine.responses(request, call)))
+    assert triton.most_bytes == [call.most_bytes]
+    assert FREE_BYTES < call.most_bytes < FREE_BYTES + 2000
 
 
 async def test_the_seed_of_a_later_choice_stays_a_number_that_engines_take() -> None:

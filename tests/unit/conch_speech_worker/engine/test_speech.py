@@ -10,6 +10,7 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from conch_contracts.dialects import speech as dialect
 from conch_kit.triton.errors import EngineError, EngineLost, MalformedResponse
+from conch_kit.triton.message_limits import MAX_CONTROL_BYTES
 from conch_kit.triton.tensors import pack
 from conch_speech_worker.engine.speech import SpeechCalls
 from conch_speech_worker.transcript.segments import HeardWindow
@@ -63,7 +64,8 @@ async def test_each_part_of_a_call_has_the_time_that_the_request_gives_it(window
     request = transcribe_request(words=True, first_token_timeout_s=20.0, inter_token_timeout_s=2.5)
     calls = SpeechCalls(engine, request, VOCABULARY, lambda: None)  # type: ignore[arg-type]
     await calls.hear(np.zeros(16, np.float32), [1, 2], window_s)
-    assert engine.limits == {"first_timeout_s": first_s, "inter_timeout_s": 2.5, "timeout_s": window_s}
+    times = {"first_timeout_s": first_s, "inter_timeout_s": 2.5, "timeout_s": window_s}
+    assert engine.limits == {**times, "most_bytes": MAX_CONTROL_BYTES}
 
 
 async def test_what_is_no_number_is_not_told() -> None:

@@ -17,6 +17,7 @@ from conch_contracts.speech_capabilities import SPEECH_CAPABILITIES
 from conch_kit.errors import InvalidRequest, UpstreamError
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import MalformedResponse
+from conch_kit.triton.message_limits import MAX_CONTROL_BYTES
 from conch_kit.triton.tensors import pack
 from conch_speech_worker.engine.calls import calls_for
 from conch_speech_worker.engine.whisper_bls import WhisperCalls
@@ -48,14 +49,16 @@ class Saying(TritonClient):
         self.texts = list(texts)
         self.asked = []
         self.patience = []
+        self.most_bytes = set()
 
     async def model_config(self, address, model, *, timeout_s=5.0):
         self.patience.append(("config", timeout_s))
         await asyncio.sleep(0)
         return text_format.Parse(CONFIG, ModelConfig())
 
-    async def infer(self, address, message, *, timeout_s):
+    async def infer(self, address, message, *, timeout_s, most_bytes):
         self.patience.append(("infer", timeout_s))
+        self.most_bytes.add(most_bytes)
         self.asked.append({**inputs(message), **text_inputs(message)})
         answer = ModelInferResponse()
         answer.outputs.add(name="TRANSCRIPTS", datatype="BYTES", shape=[1])
@@ -74,6 +77,7 @@ async def test_a_text_stands_between_the_times_of_its_part():
     (segment,) = segments_of(window, VOCABULARY, start_s=10.0, length_s=1.0)
     assert (segment.text, segment.start, segment.end) == (" w03 w01", 10.0, 11.0)
     assert (window.prompt_tokens, window.completion_tokens) == (4, 2)
+    assert triton.most_bytes == {MAX_CONTROL_BYTES}
     (asked,) = triton.asked
     assert asked["TEXT_PREFIX"] == [b"<|startoftranscript|><|en|><|transcribe|><|notimestamps|>"]
     assert asked["WAV_LENS"][2] == [SAMPLE_RATE]
@@ -83,9 +87,9 @@ async def test_it_tells_of_a_call_that_goes_on():
     told = asyncio.Event()
 
     class Slow(Saying):
-        async def infer(self, address, message, *, timeout_s):
+        async def infer(self, address, message, *, timeout_s, most_bytes):
             await told.wait()
-            return await super().infer(address, message, timeout_s=timeout_s)
+            return await super().infer(address, message, timeout_s=timeout_s, most_bytes=most_bytes)
 
     calls = calls_for(Slow(b"w03"), request(), VOCABULARY, told.set)
     async with asyncio.timeout(30):
@@ -94,7 +98,7 @@ async def test_it_tells_of_a_call_that_goes_on():
 
 async def test_what_hears_of_a_call_ends_it_where_it_fails():
     class Endless(Saying):
-        async def infer(self, address, message, *, timeout_s):
+        async def infer(self, address, message, *, timeout_s, most_bytes):
             await asyncio.Event().wait()
 
     def fail():
@@ -160,7 +164,7 @@ async def test_a_stream_has_the_time_that_the_request_gives_it(first_token_timeo
 
         async def stream(self, address, message, **limits):
             self.limits = limits
-            yield await self.infer(address, message, timeout_s=0)
+            yield await self.infer(address, message, timeout_s=0, most_bytes=0)
 
     triton = Streaming(b"w03")
     asked = request(first_token_timeout_s=first_token_timeout_s, inter_token_timeout_s=2.5)
@@ -168,7 +172,8 @@ async def test_a_stream_has_the_time_that_the_request_gives_it(first_token_timeo
         pcm(spoken([3])), PROMPT, 10.0
     )
     assert window.completion_tokens == 1
-    assert triton.limits == {"first_timeout_s": first_s, "inter_timeout_s": 2.5, "timeout_s": 10.0}
+    bounds = {"timeout_s": 10.0, "most_bytes": MAX_CONTROL_BYTES}
+    assert triton.limits == {"first_timeout_s": first_s, "inter_timeout_s": 2.5, **bounds}
 
 
 async def test_parts_have_their_own_times_and_the_silent_ones_are_not_asked_for():

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from conch_contracts.messages.generation import PreparedPicture
-from conch_contracts.messages.message import Message, MessageDigest, TokenLimit
+from conch_contracts.messages.message import Message, MessageDigest, TokenId, TokenLimit
 from conch_contracts.messages.tokenization import ChatInput, Picture, PictureLimits
 from conch_contracts.names import EngineAddress
 from conch_contracts.openai.encoders.vectors import NumberType, VectorType
@@ -36,7 +36,7 @@ class RowPicture(Message, frozen=True, kw_only=True):
 class Row(Message, frozen=True, kw_only=True):
     """One text or one pair of texts as ids, or one picture."""
 
-    ids: tuple[int, ...]
+    ids: tuple[TokenId, ...]
     """None of a picture that is a row."""
     second: int | None = None
     """Where the second text of a pair begins."""

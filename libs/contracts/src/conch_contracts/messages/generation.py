@@ -16,7 +16,7 @@ import msgspec
 
 from conch_contracts.messages.answer_parsing import Parsing
 from conch_contracts.messages.grammar import Grammar
-from conch_contracts.messages.message import Message, MessageDigest
+from conch_contracts.messages.message import Message, MessageDigest, TokenId
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect, Profile, TextOutput
 
@@ -140,7 +140,7 @@ class PreparedPicture(Message, frozen=True, kw_only=True):
 class PreparedPrompt(Message, frozen=True, kw_only=True):
     """One prompt as ids, and as the text that those ids stand for."""
 
-    ids: tuple[int, ...]
+    ids: tuple[TokenId, ...]
     text: str
     """The rendered prompt, without the leading BOS that the model's tokenizer puts before a text by itself."""
     text_is_exact: bool = True

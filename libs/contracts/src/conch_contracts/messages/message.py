@@ -19,6 +19,8 @@ from conch_contracts.names import Digest
 
 MessageDigest = Annotated[Digest, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 """The name of a tokenizer bundle, checked where it enters a process, because it becomes the name of a folder."""
+TokenId = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+"""An id of a vocabulary, as engines take it."""
 TokenLimit = Annotated[int, msgspec.Meta(ge=0)]
 """So many tokens at most; the library that cuts knows no other number."""
 

@@ -6,7 +6,7 @@ import msgspec
 
 from conch_contracts.messages.generation import PictureForm, PreparedPrompt
 from conch_contracts.messages.grammar import Grammar
-from conch_contracts.messages.message import Message, MessageDigest
+from conch_contracts.messages.message import Message, MessageDigest, TokenId
 from conch_contracts.records import ContentFormat
 
 
@@ -105,7 +105,7 @@ class EncodeTextRequest(Message, frozen=True, kw_only=True):
 class EncodeTextResponse(Message, frozen=True, kw_only=True):
     """Ids as Hugging Face `encode()` gives them."""
 
-    tokens: tuple[int, ...]
+    tokens: tuple[TokenId, ...]
     token_strs: tuple[str, ...] | None = None
 
 

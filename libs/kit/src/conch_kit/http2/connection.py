@@ -301,7 +301,9 @@ class Http2Connection(asyncio.Protocol):
         if len(payload) > MAX_SETTINGS * frames.SETTING_BYTES:
             raise ProtocolViolation("A frame has too many settings.", ErrorCode.ENHANCE_YOUR_CALM)
         self._greeted = True
-        for number, value in frames.settings_in(payload):
+        entries = frames.settings_in(payload)
+        self._left -= len(entries)
+        for number, value in entries:
             self._setting(number, value)
         self._outbox.answer(frames.frame(FrameKind.SETTINGS, frames.ACK, 0))
         self._next_request()

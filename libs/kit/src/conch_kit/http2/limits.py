@@ -12,7 +12,7 @@ from conch_kit.http2.frames import ErrorCode
 FRAMES_A_TURN = 256
 """Frames of one connection that are handled before others have their turn: about a millisecond of messages.
 
-A field of a header block counts as one more; the largest block holds the loop for 5 ms.
+A field of a header block and an entry of settings count as one more each; the largest block holds the loop for 5 ms.
 """
 MAX_CONTINUATIONS = 8
 """Frames that a header block may go on for: NGHTTP2_DEFAULT_MAX_CONTINUATIONS. The longest block taken needs four."""

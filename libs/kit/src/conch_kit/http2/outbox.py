@@ -12,11 +12,12 @@ from conch_kit.http2.limits import MAX_HELD_ANSWERS
 
 
 class _Body:
-    __slots__ = ("may_send", "unsent")
+    __slots__ = ("beyond_first", "unsent")
 
-    def __init__(self, unsent: memoryview, may_send: int) -> None:
+    def __init__(self, unsent: memoryview) -> None:
         self.unsent = unsent
-        self.may_send = may_send
+        self.beyond_first = 0
+        """What was granted to it, less what was sent of it: its window is the first window and this."""
 
 
 class Outbox:
@@ -63,7 +64,7 @@ class Outbox:
         self.write(frames.frame(FrameKind.HEADERS, frames.END_HEADERS, stream, head))
         size = len(body)
         if size > min(self._may_send, self._first_window, self._frame_bytes):
-            self._bodies[stream] = _Body(memoryview(body), self._first_window)
+            self._bodies[stream] = _Body(memoryview(body))
             self._send_bodies()
         else:
             self._may_send -= size
@@ -81,17 +82,13 @@ class Outbox:
         if stream == 0:
             self._may_send = _widened(self._may_send, size)
         elif (body := self._bodies.get(stream)) is not None:
-            body.may_send = _widened(body.may_send, size)
-        if self._bodies and not self._granted:
-            self._granted = True
-            self._loop.call_soon(self._send_granted)
+            body.beyond_first = _widened(self._first_window + body.beyond_first, size) - self._first_window
+        self._send_soon()
 
     def set_first_window(self, size: int) -> None:
-        """Let new streams send this much, and those that are open so much more or less."""
-        for body in self._bodies.values():
-            body.may_send += size - self._first_window
+        """Let new streams send this much, and those that are open so much more or less, at the end of the turn."""
         self._first_window = size
-        self._send_bodies()
+        self._send_soon()
 
     def set_frame_bytes(self, size: int) -> None:
         """Send frames of up to this size."""
@@ -113,17 +110,24 @@ class Outbox:
             self._transport.write(b"".join(self._frames))
         self._frames.clear()
 
+    def _send_soon(self) -> None:
+        if self._bodies and not self._granted:
+            self._granted = True
+            self._loop.call_soon(self._send_granted)
+
     def _send_granted(self) -> None:
         self._granted = False
         self._send_bodies()
 
     def _send_bodies(self) -> None:
         for stream, body in list(self._bodies.items()):
-            while not self.paused and (size := min(len(body.unsent), self._may_send, body.may_send)) > 0:
-                size = min(size, self._frame_bytes)
+            while not self.paused:
+                size = min(len(body.unsent), self._may_send, self._first_window + body.beyond_first, self._frame_bytes)
+                if size <= 0:
+                    break
                 piece, body.unsent = body.unsent[:size], body.unsent[size:]
                 self._may_send -= size
-                body.may_send -= size
+                body.beyond_first -= size
                 self.write(frames.frame(FrameKind.DATA, 0 if body.unsent else frames.END_STREAM, stream, piece))
                 self.flush()
             if not body.unsent:

@@ -114,22 +114,33 @@ class TritonClient:
         first_timeout_s: float,
         inter_timeout_s: float,
         timeout_s: float,
+        most_bytes: int | None = None,
     ) -> EngineStream:
-        """Return the responses to one request, the final one last. Closing it cancels the request at once."""
+        """Return the responses to one request, the final one last. Closing it cancels the request at once.
+
+        `most_bytes` is how long each may be, where this request brings less than what the client takes of any.
+        """
         request.parameters[EMPTY_FINAL_RESPONSE].bool_param = True
 
         def start(stream: EngineStream) -> Call:
             peer = self._peer(address)
             peer.streams.add(stream)
-            return peer.calls.call(request, timeout_s=timeout_s)
+            return peer.calls.call(request, timeout_s=timeout_s, most_bytes=most_bytes or self._most_bytes)
 
         return EngineStream(start, StreamTimeouts(first_timeout_s, inter_timeout_s, timeout_s), self._closing)
 
     async def infer(
-        self, address: EngineAddress, request: pb.ModelInferRequest, *, timeout_s: float
+        self,
+        address: EngineAddress,
+        request: pb.ModelInferRequest,
+        *,
+        timeout_s: float,
+        most_bytes: int | None = None,
     ) -> pb.ModelInferResponse:
-        """Return the one response of a model that is not decoupled."""
+        """Return the one response of a model that is not decoupled; `most_bytes` as in `stream`."""
         message = await _unary(self._peer(address).infer(request, timeout=timeout_s))
+        if most_bytes is not None and len(message) > most_bytes:
+            raise MalformedResponse(f"The engine sends a message of {len(message)} bytes; {most_bytes} are allowed.")
         try:
             return infer_response(message)
         except (MessageTooLarge, DecodeError) as error:
@@ -184,7 +195,7 @@ class TritonClient:
             )
             infer = channels[0].unary_unary(_INFER, request_serializer=pb.ModelInferRequest.SerializeToString)
             control = GRPCInferenceServiceStub(channels[1])
-            calls = StreamChannel(address, self._most_bytes)
+            calls = StreamChannel(address)
             peer = self._peers[address] = _Peer(channels, infer, control, calls, self._clock())
         peer.used_at = self._clock()
         return peer

@@ -24,8 +24,7 @@ _UNANSWERED_MS = 20_000
 class StreamChannel:
     """The connection to one address, and the calls that wait for it."""
 
-    def __init__(self, address: EngineAddress, most_bytes: int = MAX_MESSAGE_BYTES) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, address: EngineAddress) -> None:
         self._target, name = without_name(address)
         self._authority = name or self._target
         self._connection: Http2Connection | None = None
@@ -33,9 +32,11 @@ class StreamChannel:
         self._connecting: asyncio.Task[None] | None = None
         self._waiting: list[tuple[StreamCall, bytes, bytes]] = []
 
-    def call(self, request: pb.ModelInferRequest, *, timeout_s: float) -> StreamCall:
-        """Begin a call; the server gives up after `timeout_s` by itself."""
-        call = StreamCall(self._most_bytes)
+    def call(
+        self, request: pb.ModelInferRequest, *, timeout_s: float, most_bytes: int = MAX_MESSAGE_BYTES
+    ) -> StreamCall:
+        """Begin a call; the server gives up after `timeout_s` by itself, and sends at most `most_bytes` a message."""
+        call = StreamCall(most_bytes)
         message = request.SerializeToString()
         body = b"\0" + len(message).to_bytes(4, "big") + message
         head = _head(self._authority) + literal(b"grpc-timeout", b"%dm" % max(1, min(timeout_s * 1000, 99_999_999)))

@@ -8,13 +8,14 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from os import urandom
 
 import orjson
 
 from conch_contracts.headers import CACHE
 from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, PrepareRowsResponse, Row
-from conch_contracts.messages.message import Written, from_json, to_json, written
+from conch_contracts.messages.message import InvalidMessage, Written, from_json, to_json, written
 from conch_contracts.names import PREPARE_ROWS_PATH
 from conch_contracts.records import Engine
 from conch_gateway.answers.reply import Reply
@@ -59,9 +60,11 @@ class EncodeJob:
     def of(cls, resolved: ResolvedEncoding, prepared: bytes, request_id: str) -> "EncodeJob":
         """Return the job of a request whose rows are these, as the tokenizer wrote them.
 
-        Raises InvalidRequest for what the model or the gateway does not take.
+        Raises InvalidMessage, and InvalidRequest for what the model or the gateway does not take.
         """
         answer = from_json(PrepareRowsResponse, prepared)
+        if not answer.rows:
+            raise InvalidMessage("no rows")
         tokens = sum(row.tokens for row in answer.rows)
         _check_lengths(resolved, answer, tokens)
         return cls(resolved, written(answer.rows), tokens, request_id)
@@ -162,10 +165,10 @@ class EncoderHandler:
             message = await self._pictures.written(work.rows, resolved.route, exchange)
         try:
             with stages.tokenizing() as headers:
-                prepared = await self._tokenizers.post(PREPARE_ROWS_PATH, message, headers, resolved.route)
+                read = partial(EncodeJob.of, resolved, request_id=exchange.request_id)
+                return await self._tokenizers.post(PREPARE_ROWS_PATH, message, headers, resolved.route, read)
         except InvalidRequest as error:
             raise _in_clients_words(error, work.names) from None
-        return await off_loop(len(prepared), EncodeJob.of, resolved, prepared, exchange.request_id)
 
     @asynccontextmanager
     async def _answer(

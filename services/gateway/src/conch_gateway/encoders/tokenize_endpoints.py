@@ -1,12 +1,12 @@
 """`/tokenize` and `/detokenize`: what the tokenizer says, for models of every kind."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import orjson
 
 from conch_contracts.messages import tokenization
-from conch_contracts.messages.message import to_json
+from conch_contracts.messages.message import from_json, to_json
 from conch_contracts.names import DETOKENIZE_PATH, TOKENIZE_PATH
 from conch_contracts.openai.chat import ChatMessage
 from conch_contracts.openai.tokenizing import DetokenizeRequest, TokenizeRequest
@@ -117,11 +117,11 @@ class TokenEndpoints:
 
 
 def _text(told: bytes, _: Route) -> bytes:
+    from_json(tokenization.DecodeIdsResponse, told)
     return told
 
 
 def _tokens(told: bytes, route: Route) -> bytes:
-    found: Mapping[str, list[object] | None] = orjson.loads(told)
-    tokens = found["tokens"] or []
-    body = {"count": len(tokens), "max_model_len": route.max_model_len, "tokens": tokens}
-    return orjson.dumps({**body, "token_strs": found.get("token_strs")})
+    found = from_json(tokenization.EncodeTextResponse, told)
+    body = {"count": len(found.tokens), "max_model_len": route.max_model_len, "tokens": found.tokens}
+    return orjson.dumps({**body, "token_strs": found.token_strs})

@@ -41,7 +41,7 @@ async def check_grammar(
     async def check(grammar: Grammar) -> None:
         foreign = route.dialect is not Dialect.TOKENS
         request = CheckGrammarRequest(digest=route.tokenizer_digest, grammar=grammar, foreign=foreign)
-        await tokenizers.post(CHECK_GRAMMAR_PATH, to_json(request), headers, route, wait)
+        await tokenizers.post(CHECK_GRAMMAR_PATH, to_json(request), headers, route, _nothing, wait)
 
     try:
         await check(constraint.grammar)
@@ -53,3 +53,7 @@ async def check_grammar(
             except InvalidRequest as own:
                 raise invalid(f"tools.{index}.function.parameters", own.message) from own
         raise invalid(constraint.param, exc.message) from exc
+
+
+def _nothing(_: bytes) -> None:
+    """Read an answer that is not an error: it is empty."""

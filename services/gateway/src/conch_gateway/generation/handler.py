@@ -21,7 +21,7 @@ from conch_gateway.generation.job import GenerationJob
 from conch_gateway.generation.recurring_parameters import RecurringParameters
 from conch_gateway.generation.resolved import ResolvedGeneration
 from conch_gateway.http.exchange import Exchange
-from conch_gateway.inference.intake import RequestIntake, off_loop
+from conch_gateway.inference.intake import RequestIntake
 from conch_gateway.inference.picture_intake import PictureIntake
 from conch_gateway.inference.stages import Stages
 from conch_gateway.inference.watchdog import RequestActivity
@@ -127,11 +127,9 @@ class GenerationHandler:
             if resolved.constraint is not None and not resolved.findings.grammar_holds:
                 await check_grammar(self._grammars, resolved.constraint, route, headers, wait, resolved.tools)
                 resolved.findings.grammar_holds = True
-            prepared = await self._tokenizers.post(PREPARE_PATH, preparation, headers, route, wait)
-        ids = (exchange.request_id, response_id)
-        return await off_loop(
-            len(prepared), partial(GenerationJob.of, ids=ids, created=int(time.time())), resolved, prepared
-        )
+            ids = (exchange.request_id, response_id)
+            read = partial(GenerationJob.of, resolved, ids=ids, created=int(time.time()))
+            return await self._tokenizers.post(PREPARE_PATH, preparation, headers, route, read, wait)
 
     async def _run(
         self,

@@ -9,7 +9,7 @@ from conch_contracts.messages.generation import (
     PreparedPrompt,
     SamplingParameters,
 )
-from conch_contracts.messages.message import Written, changed, from_json, to_json, written
+from conch_contracts.messages.message import InvalidMessage, Written, changed, from_json, to_json, written
 from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Engine
@@ -43,11 +43,13 @@ class GenerationJob:
     def of(
         cls, resolved: ResolvedGeneration, prepared: bytes, *, ids: tuple[str, str], created: int
     ) -> "GenerationJob":
-        """Return the job for the tokenizer's answer; raises InvalidRequest when the context is too small.
+        """Return the job for the tokenizer's answer; raises InvalidMessage, and InvalidRequest for too small a context.
 
         `ids` are the request's and the answer's.
         """
         answer = from_json(PrepareResponse, prepared)
+        if not answer.prompts:
+            raise InvalidMessage("no prompts")
         draft = _draft(resolved, answer)
         limit = parameters.output_limit(resolved.shape, resolved.route, parameters.longest(answer))
         sampling = parameters.with_limit(draft.sampling, limit)

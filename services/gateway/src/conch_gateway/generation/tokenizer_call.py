@@ -10,7 +10,7 @@ from conch_contracts.records import Route
 from conch_gateway.answers.reply import Reply
 from conch_gateway.errors.chat_names import NO_OTHER_NAMES, ChatNames
 from conch_gateway.http.exchange import Exchange
-from conch_gateway.inference.intake import RequestIntake, off_loop
+from conch_gateway.inference.intake import RequestIntake
 from conch_gateway.inference.picture_intake import PictureIntake
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 
@@ -61,7 +61,6 @@ async def answer(
             if call.with_pictures is not None:
                 message = await pictures.written(call.with_pictures, call.route, exchange)
             with stages.tokenizing() as headers:
-                found = await tokenizers.post(path, message, headers, call.route)
-            made = await off_loop(len(found), body, found, call.route)
+                made = await tokenizers.post(path, message, headers, call.route, lambda told: body(told, call.route))
             watchdog.activity.sending = time.monotonic()
             await reply.whole(200, made)

@@ -83,11 +83,11 @@ class SpeechHandler:
                 await self._run(job, claim, spool, stages, delivery, watchdog.activity, deadline)
 
     async def _tokenize(self, resolved: ResolvedSpeech, exchange: Exchange, stages: Stages) -> SpeechJob:
-        prepared = None
-        if resolved.preparation is not None:
-            with stages.tokenizing() as headers:
-                prepared = await self._tokenizers.post(PREPARE_PATH, resolved.preparation, headers, resolved.route)
-        return SpeechJob.of(resolved, prepared, exchange.request_id, int(time.time()))
+        read = partial(SpeechJob.of, resolved, request_id=exchange.request_id, created=int(time.time()))
+        if resolved.preparation is None:
+            return read(None)
+        with stages.tokenizing() as headers:
+            return await self._tokenizers.post(PREPARE_PATH, resolved.preparation, headers, resolved.route, read)
 
     async def _run(
         self,

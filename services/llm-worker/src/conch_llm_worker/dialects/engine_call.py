@@ -46,6 +46,8 @@ class EngineCall(NamedTuple):
     message: ModelInferRequest
     reader: DeltaReader
     streamed: bool
+    most_bytes: int
+    """How long a message of the answer may be."""
     answers_text: bool = False
     """Whether the answers are text instead of ids."""
     beam_readers: tuple[DeltaReader, ...] = ()

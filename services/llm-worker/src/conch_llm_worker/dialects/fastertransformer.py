@@ -16,6 +16,7 @@ from conch_kit.errors import InvalidRequest
 from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, add_input, is_final, new_request
+from conch_llm_worker.dialects.answer_sizes import of_buffer
 from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
 from conch_llm_worker.dialects.capability_check import needs_logprobs, refuse, unsupported
 from conch_llm_worker.dialects.engine_call import EngineCall
@@ -81,6 +82,7 @@ def engine_call(
         message,
         BufferReader(size, limit, decoupled=declared.decoupled),
         streamed=declared.decoupled,
+        most_bytes=of_buffer(size, sampling),
         beam_readers=tuple(BufferReader(size, limit, decoupled=False, beam=beam) for beam in beams),
         stop_words_sent=stops_sent,
     )

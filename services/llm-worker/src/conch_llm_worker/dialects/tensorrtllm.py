@@ -20,6 +20,7 @@ from conch_kit.errors import InvalidRequest
 from conch_kit.triton.declared_tensors import DeclaredTensors, Inputs
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, Value, is_final, new_request
+from conch_llm_worker.dialects.answer_sizes import of_buffer, of_text
 from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
 from conch_llm_worker.dialects.capability_check import grammar_param, needs_logprobs, refuse, unsupported
 from conch_llm_worker.dialects.engine_call import DeltaReader, EngineCall, PreparedChoice
@@ -51,6 +52,7 @@ def engine_call(choice: PreparedChoice) -> EngineCall:
     if wire.INPUT_IDS in declared.datatypes:
         stops_sent = _send_ids(inputs, choice)
         known, width = choice.prompt.ids if repeated else (), choice.sampling.beams or 0
+        most_bytes = of_buffer(len(choice.prompt.ids), choice.sampling)
         reader: DeltaReader = IdsReader(known, limit, streamed=streamed)
         beam_readers = tuple(IdsReader(known, limit, streamed=False, beam=beam) for beam in range(width))
     else:
@@ -58,11 +60,13 @@ def engine_call(choice: PreparedChoice) -> EngineCall:
         _send_text(inputs, choice)
         texts = texts_of(_text_output(choice), choice.prompt.text if repeated else "")
         reader = TextReader(texts, streamed=declared.decoupled)
+        most_bytes = of_text(choice.prompt.text, choice.sampling)
     inputs.check_required(Dialect.TENSORRTLLM)
     return EngineCall(
         message,
         reader,
         declared.decoupled,
+        most_bytes,
         answers_text=wire.INPUT_IDS not in declared.datatypes,
         beam_readers=beam_readers,
         stop_words_sent=stops_sent,

@@ -11,6 +11,7 @@ from conch_contracts.messages.message import to_json
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.picture_tensors import picture_tensors
 from conch_kit.triton.tensors import Outputs, add_input, add_raw, new_request
+from conch_llm_worker.dialects.answer_sizes import of_tokens
 from conch_llm_worker.dialects.capability_check import refuse
 from conch_llm_worker.dialects.engine_call import EngineCall
 from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
@@ -33,7 +34,7 @@ def engine_call(request: GenerateRequest, prompt: PreparedPrompt, sampling: Samp
     if prompt.pictures:
         for tensor in picture_tensors(prompt.pictures):
             add_raw(message, *tensor)
-    return EngineCall(message, TokensReader(), streamed=True)
+    return EngineCall(message, TokensReader(), streamed=True, most_bytes=of_tokens(len(prompt.ids), sampling))
 
 
 class TokensReader:

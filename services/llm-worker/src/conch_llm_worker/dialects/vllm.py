@@ -21,6 +21,7 @@ from conch_kit.json_bytes import json_bytes
 from conch_kit.triton.declared_tensors import DeclaredTensors, Inputs
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, is_final, new_request
+from conch_llm_worker.dialects.answer_sizes import of_json, of_text
 from conch_llm_worker.dialects.capability_check import PICTURES_PARAM, refuse, unsupported
 from conch_llm_worker.dialects.engine_call import EngineCall, PreparedChoice
 from conch_llm_worker.dialects.guided_decoding import vllm_guidance
@@ -64,8 +65,10 @@ def engine_call(choice: PreparedChoice) -> EngineCall:
         raise unsupported("logprobs" if request.logprobs else "best_of")
     inputs.check_required(Dialect.VLLM)
     if logprobs:
-        return EngineCall(message, LogprobsReader(choice.sampling.logprobs or 0), streamed=True)
-    return EngineCall(message, _text_reader(choice), streamed=True, answers_text=True)
+        reader, most = LogprobsReader(choice.sampling.logprobs or 0), of_json(prompt.text, choice.sampling)
+        return EngineCall(message, reader, streamed=True, most_bytes=most)
+    most = of_text(prompt.text, choice.sampling)
+    return EngineCall(message, _text_reader(choice), streamed=True, most_bytes=most, answers_text=True)
 
 
 def _add_pictures(inputs: Inputs, declared: DeclaredTensors, pictures: Sequence[PreparedPicture]) -> None:

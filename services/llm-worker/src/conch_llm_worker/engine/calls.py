@@ -64,14 +64,15 @@ class StreamingTriton(Protocol):
         first_timeout_s: float,
         inter_timeout_s: float,
         timeout_s: float,
+        most_bytes: int,
     ) -> Responses:
-        """Call a decoupled model; closing the iterator cancels the call."""
+        """Call a decoupled model, which sends at most `most_bytes` a message; closing the iterator cancels it."""
         ...
 
     async def infer(
-        self, address: EngineAddress, request: ModelInferRequest, *, timeout_s: float
+        self, address: EngineAddress, request: ModelInferRequest, *, timeout_s: float, most_bytes: int
     ) -> ModelInferResponse:
-        """Call a model that answers once."""
+        """Call a model that answers once, with no more than `most_bytes`."""
         ...
 
     async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
@@ -143,9 +144,11 @@ class EngineCalls:
 
     def responses(self, request: GenerateRequest, call: EngineCall) -> Responses:
         """Make the call and return the engine's messages; closing them cancels it."""
-        address, timeout_s = request.target.grpc, request.timeout_s
+        address, timeout_s, most = request.target.grpc, request.timeout_s, call.most_bytes
         if not call.streamed:
-            return _OneResponse(partial(self._triton.infer, address, call.message, timeout_s=timeout_s))
+            return _OneResponse(
+                partial(self._triton.infer, address, call.message, timeout_s=timeout_s, most_bytes=most)
+            )
         return self._triton.stream(
             address,
             call.message,
@@ -153,6 +156,7 @@ class EngineCalls:
             first_timeout_s=timeout_s if call.beam_readers else min(request.first_token_timeout_s, timeout_s),
             inter_timeout_s=request.inter_token_timeout_s,
             timeout_s=timeout_s,
+            most_bytes=most,
         )
 
     def span(self, name: str) -> AbstractContextManager[Span]:

@@ -9,6 +9,7 @@ from conch_contracts.messages.message import to_json
 from conch_contracts.messages.transcription import SpeechParameters, TranscribeRequest
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import EngineLost, MalformedResponse
+from conch_kit.triton.message_limits import MAX_CONTROL_BYTES
 from conch_kit.triton.tensors import Outputs, add_input, add_raw, new_request
 from conch_speech_worker.engine.prompts import window_parameters
 from conch_speech_worker.transcript.segments import HeardWindow
@@ -46,6 +47,7 @@ class SpeechCalls:
             first_timeout_s=min(request.first_token_timeout_s, timeout_s),
             inter_timeout_s=request.inter_token_timeout_s,
             timeout_s=timeout_s,
+            most_bytes=MAX_CONTROL_BYTES,  # thousands of times what a window holds
         )
         language: int | None = None
         no_speech: float | None = None

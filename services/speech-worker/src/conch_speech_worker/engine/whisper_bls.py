@@ -24,6 +24,7 @@ from conch_contracts.speech_capabilities import HARMLESS, SPEECH_CAPABILITIES, S
 from conch_kit.errors import InvalidRequest, UpstreamError
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import MalformedResponse
+from conch_kit.triton.message_limits import MAX_CONTROL_BYTES
 from conch_kit.triton.tensors import Outputs
 from conch_kit.triton.whisper_tensors import WhisperTensors, read_whisper_tensors, whisper_request
 from conch_speech_worker.recurring_calls import calling_every
@@ -130,7 +131,10 @@ class WhisperCalls:
         message = whisper_request(request.target.model, request.request_id, tensors, prefix.encode(), sound.tobytes())
         if tensors.decoupled:
             return _plain(await self._last_of(message, self._left(until)))
-        answer = await self._triton.infer(request.target.grpc, message, timeout_s=self._patience(until))
+        patience_s = self._patience(until)
+        answer = await self._triton.infer(
+            request.target.grpc, message, timeout_s=patience_s, most_bytes=MAX_CONTROL_BYTES
+        )
         return _plain(_text(answer))
 
     async def _last_of(self, message: ModelInferRequest, left_s: float) -> str:
@@ -142,6 +146,7 @@ class WhisperCalls:
             first_timeout_s=min(request.first_token_timeout_s, left_s),
             inter_timeout_s=request.inter_token_timeout_s,
             timeout_s=left_s,
+            most_bytes=MAX_CONTROL_BYTES,
         )
         async with aclosing(stream):
             async for response in stream:
