@@ -306,7 +306,8 @@ def test_every_template_renders_in_some_golden_file() -> None:
     shown = "".join(golden(case).read_text(encoding="utf-8") for case in case_names())
     files = {str(path.relative_to(CHART)) for path in (CHART / "templates").rglob("*.yaml")}
     before_some_upgrades = {"templates/operator/configmap-departure.yaml", "templates/operator/departure.yaml"}
-    elsewhere = {"templates/crds/modeldeployments.yaml", *before_some_upgrades}  # test_crd.py, test_chart_departure.py
+    definitions = {f"templates/crds/{name}.yaml" for name in ("modeldeployments", "enginepools")}  # test_crd.py
+    elsewhere = definitions | before_some_upgrades  # test_chart_departure.py
     assert {name for name in files if f"conch/{name}\n" not in shown} == elsewhere
 
 
