@@ -275,8 +275,7 @@ class KubernetesApi:
             await asyncio.sleep(min(pause_s * (1 + random.random() / 2), _LONGEST_PAUSE_S))
         if not 200 <= status < 300:
             raise ApiError(status, _message(text))
-        answer: Object = json.loads(text)
-        return answer
+        return _object(text)
 
     async def _send(
         self,
@@ -339,7 +338,18 @@ async def _events(opened: RESTResponse) -> AsyncIterator[Event]:
 
 async def _text(opened: RESTResponse) -> str:
     content: bytes = await opened.read()  # type: ignore[no-untyped-call]
-    return content.decode()
+    return content.decode(errors="replace")
+
+
+def _object(text: str) -> Object:
+    """Return the object that an answer is; a proxy may have cut it, or have written its own."""
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        raise ApiError(0, f"the API server's answer is no JSON object, but begins with {text[:100]!r}")
+    return answer
 
 
 def _no_answer(error: Exception) -> ApiError:
@@ -363,5 +373,5 @@ async def _configuration() -> Configuration:
 def _message(text: str) -> str:
     try:
         return str(json.loads(text)["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return text[:500]

@@ -315,3 +315,18 @@ async def test_an_error_that_is_no_json_is_told_in_part(tmp_path: Path, monkeypa
         async with KubernetesApi() as api:
             with pytest.raises(ApiError, match=r"^<html>x{494}$"):
                 await api.get(CONFIG_MAP, "ns", "m")
+
+
+@pytest.mark.parametrize("content", [b"", b'{"metadata": {', b"<html>", b"[1]", b"\xff", b"[" * 100_000])
+async def test_an_answer_that_is_no_object_is_no_answer(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=content)
+
+    async with every_path(answer) as port:
+        use_server(port, tmp_path, monkeypatch)
+        async with KubernetesApi() as api:
+            with pytest.raises(ApiError, match="is no JSON object") as caught:
+                await api.get(CONFIG_MAP, "ns", "m")
+    assert not caught.value.answered
