@@ -32,10 +32,12 @@ def item(request: pytest.FixtureRequest) -> dict[str, Any]:
 def test_speech_is_written_as_by_the_reference_in_every_form(client: OpenAI, item: dict[str, Any]) -> None:
     file = FOLDER / item["file"]
     asked = {"model": MODEL, "language": item["language"], "file": file}
-    text = "".join(segment["text"] for segment in item["segments"])
+    text = " ".join(segment["text"] for segment in item["segments"])
     assert client.audio.transcriptions.create(**asked).text == text
-    for form in ("text", "srt", "vtt"):
-        assert text in client.audio.transcriptions.create(**asked, response_format=form)
+    assert client.audio.transcriptions.create(**asked, response_format="text").strip() == text
+    for form in ("srt", "vtt"):
+        cues = client.audio.transcriptions.create(**asked, response_format=form)
+        assert all(segment["text"] in cues for segment in item["segments"])
     verbose = client.audio.transcriptions.create(
         **asked, response_format="verbose_json", timestamp_granularities=["word", "segment"]
     )
@@ -47,12 +49,12 @@ def test_speech_is_written_as_by_the_reference_in_every_form(client: OpenAI, ite
     ]
     times = [time for word in verbose.words or () for time in (word.start, word.end)]
     assert times == sorted(times)
-    assert times
+    assert bool(times) == bool(text)
 
 
 def test_the_language_is_found(client: OpenAI, item: dict[str, Any]) -> None:
-    if item["auto_language_text"] != item["transcribe"]["text"]:
-        return  # the reference does not find it either
+    if not item["segments"]:
+        return  # nobody speaks one
     found = client.audio.transcriptions.create(model=MODEL, file=FOLDER / item["file"], response_format="verbose_json")
     assert found.language == {"en": "english", "zh": "chinese"}[item["language"]]
 
