@@ -6,8 +6,10 @@ import wave
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openai
 import pytest
+import soundfile
 from openai import OpenAI
 from openai.types.audio import TranscriptionStreamEvent
 from pydantic import TypeAdapter
@@ -118,3 +120,19 @@ def test_a_body_of_json_is_a_415(client: OpenAI) -> None:
     with pytest.raises(openai.APIStatusError) as refusal:
         client.post("/audio/transcriptions", body={"model": MODEL}, cast_to=object)
     assert refusal.value.status_code == 415
+
+
+def test_a_long_file_with_several_utterances_in_a_window_loses_and_doubles_none(client: OpenAI) -> None:
+    items = [item for item in ITEMS if item["file"].startswith("wavs/") and item["language"] == "en"]
+    sound, said = [], []
+    for place in range(20):
+        item = items[place % len(items)]
+        samples, rate = soundfile.read(FOLDER / item["file"], dtype="int16")
+        sound += [np.zeros(rate * (9 + place % 4), np.int16), samples]
+        said.append(item["transcribe"]["text"])
+    file = io.BytesIO()
+    soundfile.write(file, np.concatenate(sound), rate, format="flac")
+    heard = client.audio.transcriptions.create(
+        model=MODEL, language="en", file=("long.flac", file.getvalue()), response_format="verbose_json"
+    )
+    assert [segment.text.strip() for segment in heard.segments or ()] == said
