@@ -6,8 +6,10 @@ import wave
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openai
 import pytest
+import soundfile
 from openai import OpenAI
 from openai.types.audio import TranscriptionStreamEvent
 from pydantic import TypeAdapter
@@ -32,10 +34,12 @@ def item(request: pytest.FixtureRequest) -> dict[str, Any]:
 def test_speech_is_written_as_by_the_reference_in_every_form(client: OpenAI, item: dict[str, Any]) -> None:
     file = FOLDER / item["file"]
     asked = {"model": MODEL, "language": item["language"], "file": file}
-    text = "".join(segment["text"] for segment in item["segments"])
+    text = " ".join(segment["text"] for segment in item["segments"])
     assert client.audio.transcriptions.create(**asked).text == text
-    for form in ("text", "srt", "vtt"):
-        assert text in client.audio.transcriptions.create(**asked, response_format=form)
+    assert client.audio.transcriptions.create(**asked, response_format="text").strip() == text
+    for form in ("srt", "vtt"):
+        cues = client.audio.transcriptions.create(**asked, response_format=form)
+        assert all(segment["text"] in cues for segment in item["segments"])
     verbose = client.audio.transcriptions.create(
         **asked, response_format="verbose_json", timestamp_granularities=["word", "segment"]
     )
@@ -47,12 +51,12 @@ def test_speech_is_written_as_by_the_reference_in_every_form(client: OpenAI, ite
     ]
     times = [time for word in verbose.words or () for time in (word.start, word.end)]
     assert times == sorted(times)
-    assert times
+    assert bool(times) == bool(text)
 
 
 def test_the_language_is_found(client: OpenAI, item: dict[str, Any]) -> None:
-    if item["auto_language_text"] != item["transcribe"]["text"]:
-        return  # the reference does not find it either
+    if not item["segments"]:
+        return  # nobody speaks one
     found = client.audio.transcriptions.create(model=MODEL, file=FOLDER / item["file"], response_format="verbose_json")
     assert found.language == {"en": "english", "zh": "chinese"}[item["language"]]
 
@@ -116,3 +120,19 @@ def test_a_body_of_json_is_a_415(client: OpenAI) -> None:
     with pytest.raises(openai.APIStatusError) as refusal:
         client.post("/audio/transcriptions", body={"model": MODEL}, cast_to=object)
     assert refusal.value.status_code == 415
+
+
+def test_a_long_file_with_several_utterances_in_a_window_loses_and_doubles_none(client: OpenAI) -> None:
+    items = [item for item in ITEMS if item["file"].startswith("wavs/") and item["language"] == "en"]
+    sound, said = [], []
+    for place in range(20):
+        item = items[place % len(items)]
+        samples, rate = soundfile.read(FOLDER / item["file"], dtype="int16")
+        sound += [np.zeros(rate * (9 + place % 4), np.int16), samples]
+        said.append(item["transcribe"]["text"])
+    file = io.BytesIO()
+    soundfile.write(file, np.concatenate(sound), rate, format="flac")
+    heard = client.audio.transcriptions.create(
+        model=MODEL, language="en", file=("long.flac", file.getvalue()), response_format="verbose_json"
+    )
+    assert [segment.text.strip() for segment in heard.segments or ()] == said

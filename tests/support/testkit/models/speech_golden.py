@@ -1,11 +1,11 @@
 """The reference outputs of tiny-whisper, as typed items, and the ids that its folder names."""
 
 import json
-import wave
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import soundfile
 from tokenizers import Tokenizer
 
 from conch_contracts.dialects import speech as dialect
@@ -31,8 +31,10 @@ class SpokenItem:
     forced_prompt: tuple[int, ...]
     forced: tuple[int, ...]
     forced_logprobs: tuple[float, ...]
+    timed: tuple[int, ...]
+    """Prompt, answer with times, and ending id."""
     segments: tuple[tuple[float, float, str], ...]
-    """Start, end and text of each."""
+    """Start, end and text of each; none where nobody speaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +97,13 @@ def _item(item: dict[str, Any]) -> SpokenItem:
         forced_prompt=tuple(item["forced"]["prompt_ids"]),
         forced=tuple(item["forced"]["token_ids"]),
         forced_logprobs=tuple(item["forced"]["logprobs"]),
+        timed=tuple(item["timed"]["generated_ids"]),
         segments=tuple((each["start"], each["end"], each["text"]) for each in item["segments"]),
     )
 
 
 def _samples(path: Path) -> bytes:
-    with wave.open(str(path)) as file:
-        assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, dialect.SAMPLE_RATE)
-        samples: bytes = file.readframes(file.getnframes())
-        return samples
+    samples, rate = soundfile.read(path, dtype="int16")
+    assert (samples.ndim, rate) == (1, dialect.SAMPLE_RATE)
+    pcm: bytes = samples.astype("<i2").tobytes()
+    return pcm
