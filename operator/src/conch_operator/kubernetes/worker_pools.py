@@ -103,20 +103,21 @@ class WorkerPools:
     async def _tell_refusal(self, pool: str, made: Object, error: str) -> None:
         """Tell of an object that is refused: on the object, or on what it belongs to while there is none.
 
-        It is told again while it lasts, since Events are forgotten.
+        It is told again while it lasts, since Events are forgotten, and until an Event was written.
         """
         key, now = key_of(made), self._clock()
         said, at = self._refused.get(key, ("", now))
         if said == error and now - at < TOLD_AGAIN_S:
             return
-        self._refused[key] = error, now
         log.warning("An object of a pool was refused.", extra={"pool": pool, "error": error})
         about = self._owned.reference_to(made) or self._operator
         if about is not None:
             mark = f"refused {error} {micro_timestamp()}"
             note = f"The API server refused {error.rstrip('.')}. {_NEXT_STEP.format(pool=pool)}"
             event = event_body(about, mark, self._instance, normal=False, reason=Reason.REJECTED, note=note)
-            await tell(self._api, event)
+            if not await tell(self._api, event):
+                return
+        self._refused[key] = error, now
 
     async def _replicas(self, name: str, pool: WorkerPoolSettings, requests: int) -> int:
         bounds = PoolBounds(pool.min_replicas, pool.max_replicas, pool.requests_per_worker)
