@@ -22,17 +22,19 @@ from conch_operator.kubernetes.api.object_events import event_body, reference_to
 from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused, key_of
 from conch_operator.kubernetes.pool_scaling import PoolBounds, PoolScaler
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
-from conch_operator.resources.worker_pool import POOL_LABEL, PoolPlace, make_pool
+from conch_operator.resources.worker_pool import WORKER_POOL_LABEL, PoolPlace, make_pool
 from conch_operator.settings import ReleaseFile, WorkerPoolSettings
 from conch_operator.timestamps import micro_timestamp
 
 log = logging.getLogger(__name__)
 
 POOL_KINDS: tuple[Kind, ...] = (DEPLOYMENT, DISRUPTION_BUDGET)
-POOL_SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{POOL_LABEL}"
+POOL_SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{WORKER_POOL_LABEL}"
 TOLD_AGAIN_S = 1800.0
 """How long the word about an object that is refused stands: half of what an API server keeps Events for by default."""
 _NEXT_STEP = "Correct workers.{pool} in the values of the release, or ask whoever runs the cluster; it is tried again."
+
+_WITHOUT_PODS = "Workers end by themselves when no model needs them any more."
 
 
 class WorkerPools:
@@ -51,7 +53,9 @@ class WorkerPools:
         self._clock = clock
         self._instance = instance
         namespaces = [release.release.namespace]
-        self._owned = OwnedObjects(api, namespaces, POOL_KINDS, POOL_SELECTOR, instance=instance)
+        self._owned = OwnedObjects(
+            api, namespaces, POOL_KINDS, POOL_SELECTOR, instance=instance, without_pods=_WITHOUT_PODS
+        )
         self._refused: dict[Key, tuple[str, float]] = {}
         """What was said of each object that is refused, and when."""
         self._needed_at: dict[str, float] = {}
@@ -144,7 +148,7 @@ class WorkerPools:
         for name, pool in pools.items():
             if pool.kinds & kinds:
                 self._needed_at[name] = now
-            elif name not in self._needed_at and self._owned.has_any(POOL_LABEL, name):
+            elif name not in self._needed_at and self._owned.has_any(WORKER_POOL_LABEL, name):
                 self._needed_at[name] = now  # it was there before us, so its time begins now
         return [
             name

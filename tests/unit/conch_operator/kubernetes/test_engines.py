@@ -10,8 +10,9 @@ from conch_contracts.names import SERVING_GATE
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Kind, Object
-from conch_operator.kubernetes.engines import ALONE_S, LONGEST_HOLD_S, KubernetesEngines
+from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
+from conch_operator.kubernetes.pods.hold_times import ALONE_S, LONGEST_HOLD_S
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import Plan
