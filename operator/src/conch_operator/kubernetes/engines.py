@@ -191,14 +191,19 @@ class KubernetesEngines:
             await self._owned.ensure(planned)
 
     async def _tell_agents(self, steps: Plan) -> None:
-        """Ask agents to have their engine started again or to let it end; those that hang are asked beside rounds."""
+        """Ask agents to have their engine started again or to let it end; those that hang are asked beside rounds.
+
+        A plan also names models in pools, which are no pods of ours.
+        """
         restart = {
-            (name, RESTART_PATH): partial(self._ask_agent, name, self._agents.request_restart) for name in steps.restart
+            (name, RESTART_PATH): partial(self._ask_agent, name, self._agents.request_restart)
+            for name in steps.restart
+            if name in self._pods
         }
         release = {
             (name, WITHDRAWN_PATH): partial(self._ask_agent, name, self._agents.release)
             for name in steps.stop
-            if name not in self._released
+            if name in self._pods and name not in self._released
         }
         said = await self._telling.run(restart | release)
         self._released |= {
