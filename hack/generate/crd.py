@@ -2,6 +2,7 @@
 
 import yaml
 
+from conch_contracts.enginepool import EnginePool
 from conch_contracts.modeldeployment import ModelDeployment, ModelSpec
 from conch_contracts.names import (
     GROUP,
@@ -90,6 +91,7 @@ def pool_schema() -> Schema:
         "type": "object",
         "description": "One server for many models, of which some are loaded at a time.",
         "required": ["spec"],
+        "x-kubernetes-validations": validations_of(EnginePool),
         "properties": {
             "apiVersion": {"type": "string", "description": f"Always {GROUP}/{VERSION}."},
             "kind": {"type": "string", "description": f"Always {POOL_KIND}."},

@@ -34,8 +34,9 @@ def reference_text() -> str:
     for name in ("spec", "status"):
         sections += _sections(name, _part(properties[name]))
     pool = _part(pool_schema()["properties"])
+    pool_rules = _rules(pool_schema())
     pools = (section for name in ("spec", "status") for section in _sections(f"EnginePool.{name}", _part(pool[name])))
-    return "\n".join([*sections, _POOLS, *pools])
+    return "\n".join([*sections, _POOLS, *([pool_rules] if pool_rules else []), *pools])
 
 
 def _sections(path: str, part: Part) -> Iterator[str]:

@@ -50,7 +50,7 @@ class Api:
 
     def dry_run(self, manifest: dict[str, Any]) -> Answer:
         """Ask what creating this object would give."""
-        return self._ask("POST", "modeldeployments", manifest, "application/json")
+        return self._ask("POST", f"{manifest['kind'].lower()}s", manifest, "application/json")
 
     def dry_run_edit(self, name: str, patch: dict[str, Any]) -> Answer:
         """Ask what this edit would give."""
@@ -95,6 +95,21 @@ def test_what_is_no_short_label_is_no_name(api: Api, name: str) -> None:
     refused = api.dry_run(model({}, name))
     assert refused.status == 422
     assert "metadata.name" in refused.message
+
+
+def test_the_name_of_a_pool_is_a_short_label(api: Api) -> None:
+    for name in NAMES_ACCEPTED:
+        accepted = api.dry_run(_pool(name))
+        assert accepted.status == 201, accepted.message
+    for name in NAMES_REFUSED:
+        refused = api.dry_run(_pool(name))
+        assert refused.status == 422
+        assert "metadata.name must be a DNS label" in refused.message
+
+
+def _pool(name: str) -> dict[str, Any]:
+    meta = {"name": name}
+    return {"apiVersion": "conch.dev/v1alpha1", "kind": "EnginePool", "metadata": meta, "spec": {"memory": "1Gi"}}
 
 
 @pytest.mark.parametrize(

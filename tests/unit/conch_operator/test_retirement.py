@@ -11,7 +11,7 @@ import pytest
 from conch_contracts.conditions import Condition, ConditionStatus, ConditionType, Reason
 from conch_operator import retirement
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
-from conch_operator.kubernetes.api.kinds import EVENT, LEASE, MODEL_DEPLOYMENT, Kind, Object
+from conch_operator.kubernetes.api.kinds import ENGINE_POOL, EVENT, LEASE, MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.api.lease import Leadership, LeaseTimes
 from conch_operator.retirement import Departure, StatusesLeft, departure, take_statuses_back
 
@@ -27,16 +27,24 @@ class Server(KubernetesApi):
         self.statuses: dict[str, Any] = {}
         self.events: list[Object] = []
         self.refuses = False
+        self.knows_no_pools = 0
         self.closed: tuple[str, ...] = ()
 
     async def list_all(self, kind: Kind, namespace: str | None, **_: Any) -> list[Object]:
-        assert kind is MODEL_DEPLOYMENT
         if namespace in self.closed:
             raise ApiError(403, "forbidden")
-        return [item for item in self.items if namespace in (None, item["metadata"]["namespace"])]
+        if kind is ENGINE_POOL and self.knows_no_pools:
+            raise ApiError(self.knows_no_pools, "no such thing")
+        return [
+            item
+            for item in self.items
+            if namespace in (None, item["metadata"]["namespace"])
+            and (kind is ENGINE_POOL) == ("memory" in item["spec"])
+        ]
 
     async def patch(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
-        assert (kind, subresource) == (MODEL_DEPLOYMENT, "status")
+        assert subresource == "status"
+        assert kind in (MODEL_DEPLOYMENT, ENGINE_POOL)
         if self.refuses:
             raise ApiError(403, "forbidden")
         self.statuses[f"{namespace}/{name}"] = change["status"]
@@ -128,10 +136,41 @@ async def test_what_was_taken_back_already_is_not_written_again() -> None:
     assert (await taken_back(again)).statuses == {}
 
 
+def pool(name: str, **status: Any) -> Object:
+    made = item(name, condition(ConditionType.READY, ConditionStatus.TRUE), spec={"memory": "1Gi"})
+    shown = {"models": 2, "loaded": 1, "memoryBytes": 7, "residents": [{"name": "one", "memoryBytes": 7}]}
+    return made | {"status": {**shown, "conditions": made["status"]["conditions"], **status}}
+
+
+async def test_nor_of_a_pool() -> None:
+    server = await taken_back(pool("small"))
+    status = server.statuses["ns/small"]
+    (ready,) = status["conditions"]
+    assert (ready["type"], ready["status"], ready["reason"]) == ("Ready", "Unknown", "OperatorRemoved")
+    assert "nobody serves this pool. Its server runs until the pool is deleted." in ready["message"]
+    assert (status["models"], status["loaded"], status["memoryBytes"], status["residents"]) == (2, 0, 0, [])
+    again = await taken_back(pool("small") | {"status": status})
+    assert again.statuses == {}, "it was taken back already"
+
+
+async def test_nor_of_a_pool_whose_status_another_version_has_written() -> None:
+    odd = {"type": "Ready", "status": "True", "reason": "Unheard", "lastTransitionTime": EARLIER}
+    server = await taken_back(pool("small", conditions=[odd]))
+    assert [one["reason"] for one in server.statuses["ns/small"]["conditions"]] == ["OperatorRemoved"]
+
+
+@pytest.mark.parametrize("status", [403, 404])
+async def test_a_version_without_pools_is_left_as_any_other(status: int) -> None:
+    server = Server(item("one", *SERVES), pool("small"))
+    server.knows_no_pools = status
+    await take_statuses_back(server, "retire-1", departing())
+    assert set(server.statuses) == {"ns/one"}
+
+
 async def test_statuses_that_cannot_be_written_are_a_failure() -> None:
-    server = Server(item("one", *SERVES), item("two", *SERVES))
+    server = Server(item("one", *SERVES), pool("two"))
     server.refuses = True
-    with pytest.raises(StatusesLeft, match="2 models"):
+    with pytest.raises(StatusesLeft, match="2 models and pools"):
         await take_statuses_back(server, "retire-1", departing())
 
 

@@ -9,7 +9,8 @@ from conch_contracts.modeldeployment import Metadata
 from conch_contracts.names import API_VERSION, POOL_KIND, PoolId
 from conch_contracts.problems import InvalidObject, Problem, problems_of, without_unknown_fields
 from conch_contracts.spec.engine_pool import EnginePoolSpec
-from conch_contracts.spec.fields import SpecPart
+from conch_contracts.spec.fields import MAX_NAME, SHORT_NAME_RULE, SpecPart
+from conch_contracts.spec.rule_types import rule
 
 
 class EnginePool(SpecPart):
@@ -23,6 +24,14 @@ class EnginePool(SpecPart):
     """Its name and namespace."""
     spec: EnginePoolSpec
     """How much room it has, and how models take turns."""
+
+    @rule(
+        cel=SHORT_NAME_RULE,
+        message=f"metadata.name must be a DNS label of at most {MAX_NAME} characters, without dots: names of what runs "
+        "the pool are made from it",
+    )
+    def _name_is_a_short_label(self) -> bool:
+        return True  # Metadata has seen to it.
 
     @property
     def pool_id(self) -> PoolId:

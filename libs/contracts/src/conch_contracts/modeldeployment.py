@@ -16,7 +16,16 @@ from conch_contracts.records import ContentFormat, Dialect, ModelKind, Profile, 
 from conch_contracts.spec.encoder import AnswerCacheSpec, EmbeddingSpec, TensorsSpec
 from conch_contracts.spec.engine import EngineSpec
 from conch_contracts.spec.engine_pool import PlacementSpec
-from conch_contracts.spec.fields import Duration, Flag, Integer, SpecPart
+from conch_contracts.spec.fields import (
+    MAX_NAME,
+    NAME_PATTERN,
+    SHORT_NAME_RULE,
+    Duration,
+    Flag,
+    Integer,
+    ShortName,
+    SpecPart,
+)
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.multimodal import MultimodalSpec
 from conch_contracts.spec.routing import RoutingSpec
@@ -26,10 +35,8 @@ from conch_contracts.spec.served_names import ServedNames
 from conch_contracts.spec.source import SourceSpec, TokenizerSpec
 from conch_contracts.spec.speech import SpeechSpec
 
-MAX_NAME = 40
 _ENCODERS = "[" + ", ".join(f"'{kind}'" for kind in ModelKind if kind.encodes) + "]"
 _OF_SPEECH = tuple(dialect.value for dialect in Dialect if dialect.transcribes)
-NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 
 
 class Metadata(BaseModel):
@@ -37,7 +44,7 @@ class Metadata(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
-    name: Annotated[str, Field(pattern=NAME_PATTERN, max_length=MAX_NAME)]
+    name: ShortName
     """A DNS label of at most 40 characters: names of engines are made from it."""
     namespace: Annotated[str, Field(pattern=NAME_PATTERN, max_length=63)] = LOCAL_NAMESPACE
     """The namespace; `local` on a laptop."""
@@ -293,7 +300,7 @@ class ModelDeployment(SpecPart):
     """Written by Conch, ignored on input."""
 
     @rule(
-        cel=f"size(self.metadata.name) <= {MAX_NAME} && self.metadata.name.matches('{NAME_PATTERN}')",
+        cel=SHORT_NAME_RULE,
         message=f"metadata.name must be a DNS label of at most {MAX_NAME} characters, without dots: names of engines "
         "are made from it; put other names into spec.servedNames",
     )

@@ -52,8 +52,11 @@ class PodServer(BackgroundLoops):
             self._changed()
         for folder in self._processes.iterdir():
             if folder.name.isdecimal() and _read(folder / "comm").strip() == _NAME:
-                self.pid = int(folder.name)
-                self._started = self._start_of(self.pid)
+                pid = int(folder.name)
+                started = self._start_of(pid)
+                if not started:  # it has ended meanwhile
+                    continue
+                self.pid, self._started = pid, started
                 self.incarnation += 1
                 self.phase = EnginePhase.RUNNING
                 self._changed()

@@ -83,7 +83,7 @@ def ports_of(release: ReleaseFile, opened: Opened, fence: int) -> LeaderPorts:
         api, agents, release.engines, namespaces, background=background, instance=opened.instance
     )
     sources = AgentSources(api, agents, background=background)
-    kept = KeptObjects(api, agents.tokens, release.engines, namespaces, background=background)
+    kept = KeptObjects(api, agents.tokens, release.engines, namespaces, background=background, instance=opened.instance)
     pool_pods = PoolPods(api, agents, namespaces, background=background)
     pooled = PooledEngines(kept, pool_pods, agents, background)
     cluster = KubernetesCluster(engines, pooled, sources)

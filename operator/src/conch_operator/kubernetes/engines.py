@@ -26,6 +26,7 @@ from conch_operator.kubernetes.planned_objects import PlannedObjects
 from conch_operator.kubernetes.pods.agent_client import AT_ONCE, Agents, AgentUnavailable
 from conch_operator.kubernetes.pods.creation_failures import CreationFailures
 from conch_operator.kubernetes.pods.deletion_costs import note_costs
+from conch_operator.kubernetes.pods.hold_times import ALONE_S, LONGEST_HOLD_S
 from conch_operator.kubernetes.pods.pod_events import PodEvents
 from conch_operator.kubernetes.pods.pod_owners import PodOwners
 from conch_operator.kubernetes.pods.pod_status import (
@@ -46,11 +47,6 @@ from conch_operator.state import ClusterEngine, DesiredModel, EngineName, Fault,
 from conch_operator.timestamps import timestamp
 
 log = logging.getLogger(__name__)
-
-LONGEST_HOLD_S = 30.0
-"""How long a pod that is to end goes on serving while its replacement starts; the agent holds it longer than that."""
-ALONE_S = 10.0
-"""How long it is held when no replacement comes at all, because its namespace goes for instance."""
 
 _NEEDED_FIRST = (NETWORK_POLICY, CONFIG_MAP)
 """Without these no engine may start: one would be open to everybody, or lack its repository."""
@@ -195,14 +191,19 @@ class KubernetesEngines:
             await self._owned.ensure(planned)
 
     async def _tell_agents(self, steps: Plan) -> None:
-        """Ask agents to have their engine started again or to let it end; those that hang are asked beside rounds."""
+        """Ask agents to have their engine started again or to let it end; those that hang are asked beside rounds.
+
+        A plan also names models in pools, which are no pods of ours.
+        """
         restart = {
-            (name, RESTART_PATH): partial(self._ask_agent, name, self._agents.request_restart) for name in steps.restart
+            (name, RESTART_PATH): partial(self._ask_agent, name, self._agents.request_restart)
+            for name in steps.restart
+            if name in self._pods
         }
         release = {
             (name, WITHDRAWN_PATH): partial(self._ask_agent, name, self._agents.release)
             for name in steps.stop
-            if name not in self._released
+            if name in self._pods and name not in self._released
         }
         said = await self._telling.run(restart | release)
         self._released |= {

@@ -32,7 +32,7 @@ class StatusWriter:
         self._firsts: dict[str, Object] = {}
         """The first status of each object that has none yet, by its uid; it is on its way."""
         self._writing: CallsInFlight[ModelId, None] = CallsInFlight(background)
-        self._telling: CallsInFlight[str, None] = CallsInFlight(background)
+        self._telling: CallsInFlight[str, bool] = CallsInFlight(background)
         """Events by their names; the next status of a model does not wait for them."""
         self._untold: dict[str, Object] = {}
 

@@ -22,17 +22,19 @@ from conch_operator.kubernetes.api.object_events import event_body, reference_to
 from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused, key_of
 from conch_operator.kubernetes.pool_scaling import PoolBounds, PoolScaler
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
-from conch_operator.resources.worker_pool import POOL_LABEL, PoolPlace, make_pool
+from conch_operator.resources.worker_pool import WORKER_POOL_LABEL, PoolPlace, make_pool
 from conch_operator.settings import ReleaseFile, WorkerPoolSettings
 from conch_operator.timestamps import micro_timestamp
 
 log = logging.getLogger(__name__)
 
 POOL_KINDS: tuple[Kind, ...] = (DEPLOYMENT, DISRUPTION_BUDGET)
-POOL_SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{POOL_LABEL}"
+POOL_SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{WORKER_POOL_LABEL}"
 TOLD_AGAIN_S = 1800.0
 """How long the word about an object that is refused stands: half of what an API server keeps Events for by default."""
 _NEXT_STEP = "Correct workers.{pool} in the values of the release, or ask whoever runs the cluster; it is tried again."
+
+_WITHOUT_PODS = "Workers end by themselves when no model needs them any more."
 
 
 class WorkerPools:
@@ -51,7 +53,9 @@ class WorkerPools:
         self._clock = clock
         self._instance = instance
         namespaces = [release.release.namespace]
-        self._owned = OwnedObjects(api, namespaces, POOL_KINDS, POOL_SELECTOR, instance=instance)
+        self._owned = OwnedObjects(
+            api, namespaces, POOL_KINDS, POOL_SELECTOR, instance=instance, without_pods=_WITHOUT_PODS
+        )
         self._refused: dict[Key, tuple[str, float]] = {}
         """What was said of each object that is refused, and when."""
         self._needed_at: dict[str, float] = {}
@@ -103,20 +107,21 @@ class WorkerPools:
     async def _tell_refusal(self, pool: str, made: Object, error: str) -> None:
         """Tell of an object that is refused: on the object, or on what it belongs to while there is none.
 
-        It is told again while it lasts, since Events are forgotten.
+        It is told again while it lasts, since Events are forgotten, and until an Event was written.
         """
         key, now = key_of(made), self._clock()
         said, at = self._refused.get(key, ("", now))
         if said == error and now - at < TOLD_AGAIN_S:
             return
-        self._refused[key] = error, now
         log.warning("An object of a pool was refused.", extra={"pool": pool, "error": error})
         about = self._owned.reference_to(made) or self._operator
         if about is not None:
             mark = f"refused {error} {micro_timestamp()}"
             note = f"The API server refused {error.rstrip('.')}. {_NEXT_STEP.format(pool=pool)}"
             event = event_body(about, mark, self._instance, normal=False, reason=Reason.REJECTED, note=note)
-            await tell(self._api, event)
+            if not await tell(self._api, event):
+                return
+        self._refused[key] = error, now
 
     async def _replicas(self, name: str, pool: WorkerPoolSettings, requests: int) -> int:
         bounds = PoolBounds(pool.min_replicas, pool.max_replicas, pool.requests_per_worker)
@@ -143,7 +148,7 @@ class WorkerPools:
         for name, pool in pools.items():
             if pool.kinds & kinds:
                 self._needed_at[name] = now
-            elif name not in self._needed_at and self._owned.has_any(POOL_LABEL, name):
+            elif name not in self._needed_at and self._owned.has_any(WORKER_POOL_LABEL, name):
                 self._needed_at[name] = now  # it was there before us, so its time begins now
         return [
             name

@@ -10,7 +10,7 @@ from conch_operator.settings import WorkerPoolSettings
 
 Object = dict[str, Any]
 
-POOL_LABEL = f"{GROUP}/worker-pool"
+WORKER_POOL_LABEL = f"{GROUP}/worker-pool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def make_pool(name: str, pool: WorkerPoolSettings, place: PoolPlace) -> list[Obj
 def _complete(name: str, made: Object, place: PoolPlace) -> Object:
     meta = made["metadata"]
     meta["namespace"] = place.namespace
-    meta["labels"] = {**meta.get("labels", {}), MANAGED_BY_LABEL: OPERATOR, POOL_LABEL: name}
+    meta["labels"] = {**meta.get("labels", {}), MANAGED_BY_LABEL: OPERATOR, WORKER_POOL_LABEL: name}
     if place.owner is not None:
         meta["ownerReferences"] = [place.owner]
     if made["kind"] == "Deployment":

@@ -40,5 +40,12 @@ PLACEMENT_CASES = (
         _placed(placement={**_POOL, "sizeHint": "200Mi", "pinned": True}),
         "at least 1Mi",
     ),
+    Case(
+        31,
+        "the name of no pool",
+        _placed(placement={"pool": "dots.in.it"}),
+        "spec.placement.pool",
+        _placed(placement={"pool": "a" * 40}),
+    ),
     Case(31, "no pool", _placed(placement={"pinned": True}), "spec.placement.pool", _placed()),
 )

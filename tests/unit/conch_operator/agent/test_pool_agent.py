@@ -153,6 +153,17 @@ async def test_a_server_that_ends_is_seen_and_its_models_are_loaded_into_the_nex
     await agent.has(one=RUNNING)
 
 
+def test_a_process_that_ends_while_it_is_looked_at_is_not_taken_for_the_server(tmp_path: Path) -> None:
+    ended = start_server(tmp_path).parent
+    (ended / "stat").unlink()
+    server = PodServer(lambda: None, tmp_path)
+    server.look()
+    assert (server.pid, server.incarnation) == (None, 0)
+    start_server(tmp_path, PID + 1)
+    server.look()
+    assert (server.pid, server.incarnation) == (PID + 1, 1)
+
+
 async def test_it_kills_a_server_that_is_to_start_anew(agent: Agent) -> None:
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", "import signal; signal.pause()")
     start_server(agent.processes, child.pid)

@@ -10,13 +10,14 @@ from conch_contracts.names import SERVING_GATE
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Kind, Object
-from conch_operator.kubernetes.engines import ALONE_S, LONGEST_HOLD_S, KubernetesEngines
+from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
+from conch_operator.kubernetes.pods.hold_times import ALONE_S, LONGEST_HOLD_S
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import Plan
 from conch_operator.settings import EngineSettings
-from conch_operator.state import DesiredModel, EnginePhase, Scaled
+from conch_operator.state import DesiredModel, EngineName, EnginePhase, Scaled
 from testkit.builders.every_runtime import SETTINGS, TOKENS
 from testkit.builders.model_deployments import desired_model
 from testkit.builders.owned_pods import deployments_of, made_by, replica_sets_of
@@ -105,6 +106,24 @@ async def test_a_pod_that_was_evicted_is_forgotten_once_another_serves(gate: str
     engines = KubernetesEngines(api, Agents(TOKENS), EngineSettings(agent_image="a"), [None])
     await engines.observe()
     assert sorted(engine.name for engine in await engines.engines()) == seen
+
+
+async def test_the_agent_of_a_pod_is_not_asked_about_models_in_pools() -> None:
+    def start(call: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        calls.append(asyncio.create_task(call))
+        return calls[-1]
+
+    api, calls = Pods(), list[asyncio.Task[None]]()
+    background = Background(start, lambda: None, 5.0)
+    engines = KubernetesEngines(api, Agents(TOKENS), EngineSettings(agent_image="a"), [None], background=background)
+    api.pods = [pod("old", leaving=True)]
+    await engines.observe()
+    calls.clear()
+    pooled = EngineName("ns/in-a-pool/1")
+    await engines.act(Plan(restart=(pooled,), stop=(pooled,)))
+    assert calls == []
+    await engines.act(Plan(restart=(pooled,), stop=(pooled, EngineName("ns/old"))))
+    assert len(calls) == 1
 
 
 async def test_a_pod_that_only_has_the_labels_is_no_engine() -> None:

@@ -105,6 +105,7 @@ class Refusing(Server):
         self.objects["conch-operator"] = {**OPERATOR, "kind": "other"}
         self.events: list[Object] = []
         self.error: ApiError | None = ApiError(400, "tolerations[0].effect: Unsupported value")
+        self.no_event: ApiError | None = None
 
     async def apply(self, kind: Kind, made: Object) -> Object:
         if self.error is not None:
@@ -112,21 +113,40 @@ class Refusing(Server):
         return await super().apply(kind, made)
 
     async def create(self, kind: Kind, made: Object) -> Object:
+        if self.no_event is not None:
+            raise self.no_event
         self.events.append(made)
         return made
 
 
-async def test_a_refused_object_of_a_pool_is_told_in_an_event_now_and_then(
-    clock: FakeClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    server = Refusing()
+def owned_pools(server: Server, clock: FakeClock) -> WorkerPools:
+    """Return pools that belong to the operator's Deployment."""
     fields = {
         "release": {"namespace": "conch", "name": "conch"},
         "engines": EngineSettings(agent_image="a"),
         "worker_pools": {"llm": POOL},
         "owner": {"api_version": "apps/v1", "kind": "Deployment", "name": "conch-operator"},
     }
-    pools = WorkerPools(server, ReleaseFile.model_validate(fields), clock)
+    return WorkerPools(server, ReleaseFile.model_validate(fields), clock)
+
+
+async def test_a_refusal_whose_event_was_not_written_is_told_again_at_once(clock: FakeClock) -> None:
+    server = Refusing()
+    pools = owned_pools(server, clock)
+    server.no_event = ApiError(503, "try again")
+    await pools.ensure([ModelKind.LLM], {})
+    assert not server.events
+    server.no_event = None
+    for _ in range(2):
+        await pools.ensure([ModelKind.LLM], {})
+    assert len(server.events) == 1
+
+
+async def test_a_refused_object_of_a_pool_is_told_in_an_event_now_and_then(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Refusing()
+    pools = owned_pools(server, clock)
     for _ in range(3):
         await pools.ensure([ModelKind.LLM], {})
     (event,) = server.events
@@ -149,14 +169,7 @@ async def test_a_refused_object_of_a_pool_is_told_in_an_event_now_and_then(
 async def test_no_worker_is_made_without_the_owner_that_it_goes_with(
     server: Server, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    owner = {"api_version": "apps/v1", "kind": "Deployment", "name": "conch-operator"}
-    fields = {
-        "release": {"namespace": "conch", "name": "conch"},
-        "engines": EngineSettings(agent_image="a"),
-        "worker_pools": {"llm": POOL},
-        "owner": owner,
-    }
-    pools = WorkerPools(server, ReleaseFile.model_validate(fields), clock)
+    pools = owned_pools(server, clock)
     for _ in range(3):
         await pools.ensure([ModelKind.LLM], {})
     assert not server.objects

@@ -62,7 +62,7 @@ def states(encoder: SeeingEncoder, rows: list[list[int]], **pictures: Any) -> An
     width = max(map(len, rows))
     ids = np.array([row + [0] * (width - len(row)) for row in rows], np.int64)
     mask = np.array([[1] * len(row) + [0] * (width - len(row)) for row in rows], np.int64)
-    name, found = encoder.answer({dialect.INPUT_IDS: ids, dialect.ATTENTION_MASK: mask, **pictures})
+    name, found = encoder.answer({dialect.INPUT_IDS: ids, dialect.ATTENTION_MASK: mask} | pictures)
     assert name == dialect.LAST_HIDDEN_STATE
     return found
 
@@ -113,6 +113,11 @@ def test_a_picture_that_comes_again_is_not_computed_again(encoder: SeeingEncoder
         ([[1] * (CONTEXT + 1)], {}, f"input_ids: must be rows of at most {CONTEXT} tokens"),
         ([[1]], {dialect.PIXEL_VALUES: np.zeros((1, 3, SIDE, SIDE), np.float32)}, "pixel_values: this model sees"),
         ([[1_000]], {}, "indices element out of data bounds"),
+        ([[1, 2, 3]], {dialect.ATTENTION_MASK: np.array([[0, 1, 1]])}, "attention_mask: must be ones and then zeros"),
+        ([[1, 2, 3]], {dialect.ATTENTION_MASK: np.array([[1, 0, 1]])}, "attention_mask: must be ones and then zeros"),
+        ([[1, 2, 3]], {dialect.ATTENTION_MASK: np.array([[2, 1, 1]])}, "attention_mask: must be ones and then zeros"),
+        ([[1, 2, 3]], {dialect.ATTENTION_MASK: np.array([[1, 1]])}, "the inputs must have one shape"),
+        ([[1, 2, 3]], {dialect.TOKEN_TYPE_IDS: np.array([[0, 0, 1]])}, "token_type_ids: must be zeros"),
     ],
 )
 def test_what_cannot_be_computed_is_refused_by_name(

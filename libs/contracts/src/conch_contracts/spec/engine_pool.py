@@ -6,14 +6,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from conch_contracts.conditions import Condition
-from conch_contracts.spec.fields import Duration, Flag, Integer, ObjectName, SpecPart
+from conch_contracts.spec.fields import Duration, Flag, Integer, ObjectName, ShortName, SpecPart
 from conch_contracts.spec.quantities import ByteSize
 
 
 class PlacementSpec(SpecPart):
     """The server that a model shares with others."""
 
-    pool: ObjectName
+    pool: ShortName
     """The name of an EnginePool in the same namespace."""
     pinned: Flag = False
     """Whether the model stays loaded, whoever else wants its room. Default: false."""

@@ -143,6 +143,13 @@ ObjectName = Annotated[
 ]
 """The name of another object in the ModelDeployment's namespace."""
 
+MAX_NAME = 40
+NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
+SHORT_NAME_RULE = f"size(self.metadata.name) <= {MAX_NAME} && self.metadata.name.matches('{NAME_PATTERN}')"
+"""In CEL: the name of a whole object is a ShortName."""
+ShortName = Annotated[str, Field(pattern=NAME_PATTERN, max_length=MAX_NAME)]
+"""The name of one of Conch's own objects, from which names of others are made."""
+
 DataKey = Annotated[str, Field(pattern=r"^\.?[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length=253)]
 """A key of a ConfigMap or a Secret."""
 

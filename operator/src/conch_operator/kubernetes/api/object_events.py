@@ -38,10 +38,12 @@ def event_body(about: Object, key: str, instance: str, *, normal: bool, reason: 
     }
 
 
-async def tell(api: KubernetesApi, event: Object) -> None:
-    """Write an Event, unless it is there; one that cannot be written is logged, and nothing depends on it."""
+async def tell(api: KubernetesApi, event: Object) -> bool:
+    """Write an Event, unless it is there, and return whether it is there now; one that cannot be written is logged."""
     try:
         await api.create(EVENT, event)
     except ApiError as error:
         if error.status != _TOLD_ALREADY:
             log.warning("An Event was not written.", extra={"error": str(error)})
+            return False
+    return True

@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 _INVALID = 422
 _RESUMED = (
-    "The Deployment was paused, and Conch has resumed it: a paused one takes up no change of what it is made from. "
-    "To have no pods, set the replicas of what it is made from to 0."
+    "The Deployment was paused, and Conch has resumed it: a paused one takes up no change of what it is made from. {}"
 )
+_WITHOUT_ENGINES = "To have no pods, set spec.replicas of its ModelDeployment to 0."
 
 SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{MODEL_LABEL}"
 
@@ -53,10 +53,15 @@ class OwnedObjects:
         labels: str = SELECTOR,
         background: Background = AWAITED,
         instance: str = OPERATOR,
+        without_pods: str = _WITHOUT_ENGINES,
     ) -> None:
-        """Know those of these kinds and labels; `instance`: who tells of them in Events."""
+        """Know those of these kinds and labels.
+
+        `instance`: who tells of them in Events; `without_pods`: how to have no pods of theirs, a sentence.
+        """
         self._api = api
         self._instance = instance
+        self._resumed = _RESUMED.format(without_pods)
         self._namespaces = namespaces
         self._kinds = kinds
         self._labels = labels
@@ -156,7 +161,7 @@ class OwnedObjects:
         log.warning("A paused Deployment was resumed.", extra={"object": _key(kind, live)})
         about = object_events.reference_to(kind, resumed)
         mark = f"resumed {_mark(live)}"
-        said = object_events.event_body(about, mark, self._instance, normal=False, reason="Resumed", note=_RESUMED)
+        said = object_events.event_body(about, mark, self._instance, normal=False, reason="Resumed", note=self._resumed)
         await object_events.tell(self._api, said)
         return resumed
 

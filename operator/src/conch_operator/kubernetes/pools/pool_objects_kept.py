@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import PoolId
+from conch_contracts.names import OPERATOR, PoolId
 from conch_operator.agent.tokens import AgentTokens
 from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.api.kinds import DEPLOYMENT, NETWORK_POLICY, Object
@@ -22,6 +22,7 @@ from conch_operator.state import Fault
 log = logging.getLogger(__name__)
 
 _NEXT_STEP = "Correct what it names, or ask whoever runs the cluster; it is tried again."
+_WITHOUT_PODS = "To have no pod, delete its EnginePool."
 
 
 class KeptObjects:
@@ -35,11 +36,12 @@ class KeptObjects:
         namespaces: Sequence[str | None],
         clock: Callable[[], float] = time.monotonic,
         background: Background = AWAITED,
+        instance: str = OPERATOR,
     ) -> None:
         self._tokens = tokens
         self._settings = settings
         kinds = (DEPLOYMENT, NETWORK_POLICY) if settings.network_policy.enabled else (DEPLOYMENT,)
-        self._owned = OwnedObjects(api, namespaces, kinds, OF_POOLS.selector, background)
+        self._owned = OwnedObjects(api, namespaces, kinds, OF_POOLS.selector, background, instance, _WITHOUT_PODS)
         self._making: CallsInFlight[PoolId, Fault | None] = CallsInFlight(background)
         self._creation_failures = CreationFailures(api, clock)
         self._faults: dict[PoolId, Fault] = {}

@@ -17,6 +17,7 @@ from conch_operator.agent.tokens import AgentOwner
 from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.api.kinds import POD, Object
 from conch_operator.kubernetes.pods.agent_client import AT_ONCE, Agents, AgentUnavailable
+from conch_operator.kubernetes.pods.hold_times import ALONE_S, LONGEST_HOLD_S
 from conch_operator.kubernetes.pods.pod_events import PodEvents
 from conch_operator.kubernetes.pods.pod_owners import OF_POOLS, PodOwners
 from conch_operator.kubernetes.pods.pod_status import AgentAddress, agent_host, engine_address, pod_fault, pod_name
@@ -31,10 +32,6 @@ SILENCE_S = 2.0
 """Until an agent is asked again that did not answer."""
 NEWS_S = 10.0
 """How long an agent may wait with its answer until something has changed."""
-LONGEST_HOLD_S = 30.0
-"""How long a pod that is to end goes on serving while another one loads its models; its agent holds it longer."""
-ALONE_S = 10.0
-"""How long it is held when no other comes at all, because its pool was deleted for instance."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ class SeeingEncoder:
             raise UnservableRequest(
                 f"{dialect.INPUT_IDS}: must be rows of at most {self._limits.context} tokens; found {list(ids.shape)}"
             )
+        _check_padding(ids, given)
         return dialect.LAST_HIDDEN_STATE, self._states(ids, self._shown(ids, given))
 
     def _shown(self, ids: Ids, given: Given) -> ShownFeatures:
@@ -77,6 +78,19 @@ class SeeingEncoder:
             FEATURE_ROWS: shown.rows,
         }
         return computed(self._session, dialect.LAST_HIDDEN_STATE, tensors)
+
+
+def _check_padding(ids: Ids, given: Given) -> None:
+    """Raise UnservableRequest for what the states would not heed: a token sees all before it, and none behind it."""
+    if any(given[name].shape != ids.shape for name in dialect.INPUTS if name in given):
+        raise UnservableRequest("the inputs must have one shape")
+    mask = given.get(dialect.ATTENTION_MASK, np.ones_like(ids))
+    if not np.isin(mask, (0, 1)).all() or (np.diff(mask) > 0).any():
+        raise UnservableRequest(
+            f"{dialect.ATTENTION_MASK}: must be ones and then zeros in each row; this model takes padding on the right"
+        )
+    if given.get(dialect.TOKEN_TYPE_IDS, np.zeros_like(ids)).any():
+        raise UnservableRequest(f"{dialect.TOKEN_TYPE_IDS}: must be zeros; this model knows no types of tokens")
 
 
 def holds_seeing_model(folder: Path) -> bool:

@@ -56,4 +56,4 @@ async def check_grammar(
 
 
 def _nothing(_: bytes) -> None:
-    """Read an answer that is not an error: it is empty."""
+    """Take any answer that is not an error, whatever it is: its status says all there is to say."""

@@ -129,6 +129,7 @@ async def test_a_deployment_that_somebody_has_paused_goes_on_and_an_event_says_s
     (event,) = world.server.events
     assert (event["type"], event["reason"], event["regarding"]["name"]) == ("Warning", "Resumed", "d")
     assert "was paused" in event["note"]
+    assert event["note"].endswith("To have no pods, set spec.replicas of its ModelDeployment to 0.")
 
 
 def deployment() -> Object:

@@ -7,8 +7,9 @@ from conch_operator.agent.pool_messages import PoolQuestion, PoolReport
 from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.pods.agent_client import AgentUnavailable
+from conch_operator.kubernetes.pods.hold_times import ALONE_S, LONGEST_HOLD_S
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
-from conch_operator.kubernetes.pools.pool_pods import ALONE_S, LONGEST_HOLD_S, SILENCE_S, PoolPods
+from conch_operator.kubernetes.pools.pool_pods import SILENCE_S, PoolPods
 from testkit.builders.owned_pods import made_by, replica_sets_of
 
 POOL = PoolId("ns/small")
