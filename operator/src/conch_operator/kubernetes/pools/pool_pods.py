@@ -175,7 +175,7 @@ class PoolPods:
             created=int(datetime.fromisoformat(meta["creationTimestamp"]).timestamp()),
             leaving=uid in self._leaving_since,
             held=uid in self._leaving_since and uid not in self._released,
-            report=self._reports.get(uid),
+            report=None if (report := self._reports.get(uid)) is None else _of_namespace(report, meta["namespace"]),
             fault=event_fault or pod_fault(pod),
             ready=any(one["name"] == TRITON and one["ready"] for one in pod["status"].get("containerStatuses", ())),
         )
@@ -191,6 +191,14 @@ class PoolPods:
 
 def _pool(pod: Object) -> PoolId:
     return PoolId(f"{pod['metadata']['namespace']}/{pod['metadata']['labels'][POOL_LABEL]}")
+
+
+def _of_namespace(report: PoolReport, namespace: str) -> PoolReport:
+    """Return what an agent may speak of: who can reach into its pod is nobody for the models of other namespaces."""
+    models = tuple(engine for engine in report.models if engine.model.partition("/")[0] == namespace)
+    names = {engine.name for engine in models}
+    tokenizers = {name: tokenizer for name, tokenizer in report.tokenizers.items() if name in names}
+    return report.model_copy(update={"models": models, "tokenizers": tokenizers})
 
 
 def _agent(pod: Object) -> AgentAddress | None:

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
+from pydantic import ValidationError
+
 from conch_contracts.conditions import Condition, ConditionStatus, ConditionType, Reason, set_condition
 from conch_contracts.names import PoolId
 from conch_contracts.spec.engine_pool import EnginePoolStatus, Resident
@@ -17,6 +19,9 @@ from conch_operator.state import ClusterEngine, DesiredModel, EnginePhase, Fault
 from conch_operator.timestamps import timestamp
 
 log = logging.getLogger(__name__)
+
+MOST_RESIDENTS = 1000
+"""So many the status of a pool names at most, as its schema says."""
 
 
 class PoolStatusWriter:
@@ -77,14 +82,23 @@ def pool_status(item: Object, fault: Fault | None, loaded: Sequence[ClusterEngin
         last_transition_time=now,
         observed_generation=generation,
     )
-    before = EnginePoolStatus.model_validate(item.get("status") or {}).conditions
     sizes = {engine.model.partition("/")[2]: engine.memory_bytes for engine in loaded}
     status = EnginePoolStatus(
         observed_generation=generation,
         models=placed,
         loaded=len(sizes),
         memory_bytes=sum(size or 0 for size in sizes.values()),
-        residents=tuple(Resident(name=name, memory_bytes=size) for name, size in sorted(sizes.items())),
-        conditions=set_condition(before, ready),
+        residents=tuple(
+            Resident(name=name, memory_bytes=size) for name, size in sorted(sizes.items())[:MOST_RESIDENTS]
+        ),
+        conditions=set_condition(_conditions(item), ready),
     )
     return status.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _conditions(item: Object) -> Sequence[Condition]:
+    """Return what was said before; nothing where another version has said it in words that nobody here knows."""
+    try:
+        return EnginePoolStatus.model_validate(item.get("status") or {}).conditions
+    except ValidationError:
+        return ()

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from conch_contracts.names import PoolId
+from conch_contracts.names import Digest, EngineAddress, ModelId, PoolId
+from conch_contracts.records import Dialect
 from conch_operator.agent.pool_messages import PoolQuestion, PoolReport
 from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
@@ -10,6 +11,7 @@ from conch_operator.kubernetes.pods.agent_client import AgentUnavailable
 from conch_operator.kubernetes.pods.hold_times import ALONE_S, LONGEST_HOLD_S
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
 from conch_operator.kubernetes.pools.pool_pods import SILENCE_S, PoolPods
+from conch_operator.state import ClusterEngine, EngineContract, EngineName, EnginePhase
 from testkit.builders.owned_pods import made_by, replica_sets_of
 
 POOL = PoolId("ns/small")
@@ -39,6 +41,8 @@ class Around(KubernetesApi):
         self.live: set[str] = set()
         self.runs = True
         self.asked: list[str] = []
+        self.models: tuple[ClusterEngine, ...] = ()
+        self.tokenizers: dict[EngineName, Digest] = {}
 
     async def list_all(self, kind: Kind, *_: object, **__: object) -> list[Object]:
         return replica_sets_of(self.pods) if kind.name == "ReplicaSet" else self.pods if kind.name == "Pod" else []
@@ -47,7 +51,9 @@ class Around(KubernetesApi):
         self.asked.append(agent.host)
         if agent.host not in self.live:
             raise AgentUnavailable("it is away")
-        return PoolReport(agent=agent.host, changes=asked.changes, live=self.runs)
+        return PoolReport(
+            agent=agent.host, changes=asked.changes, live=self.runs, models=self.models, tokenizers=self.tokenizers
+        )
 
 
 def scene() -> tuple[Around, PoolPods]:
@@ -139,3 +145,26 @@ async def test_what_an_agent_said_before_does_not_replace_what_it_says_now() -> 
         assert found is not None
         assert found.report is not None
         assert found.report.changes == kept
+
+
+async def test_an_agent_is_believed_about_models_of_its_own_namespace_alone() -> None:
+    around, pods = scene()
+    around.pods, around.live = [pod("a")], {"10.0.0.0"}
+    own, others = (
+        ClusterEngine(
+            EngineName(f"{namespace}-0"),
+            ModelId(f"{namespace}/secret"),
+            "hash",
+            EngineContract("secret", Dialect.ENCODER, 1),
+            EnginePhase.RUNNING,
+            EngineAddress("127.0.0.1:8001"),
+        )
+        for namespace in ("ns", "another")
+    )
+    around.models = (own, others)
+    around.tokenizers = {engine.name: Digest("d" * 64) for engine in around.models}
+    await pods.observe([DEPLOYMENT])
+    found = pods.current(POOL)
+    assert found is not None
+    assert found.report is not None
+    assert (found.report.models, found.report.tokenizers) == ((own,), {own.name: "d" * 64})

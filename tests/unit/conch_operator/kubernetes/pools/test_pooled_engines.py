@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import EngineAddress, PoolId
+from conch_contracts.names import EngineAddress, ModelId, PoolId
 from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_operator.agent.pool_messages import PoolOrder, PoolReport
 from conch_operator.kubernetes.pods.agent_client import AgentUnavailable
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
 from conch_operator.kubernetes.pools.pool_pods import PoolPod
-from conch_operator.kubernetes.pools.pool_status_writer import pool_status
+from conch_operator.kubernetes.pools.pool_status_writer import MOST_RESIDENTS, pool_status
 from conch_operator.kubernetes.pools.pooled_engines import PooledEngines
 from conch_operator.kubernetes.pools.wanted_pools import WantedPools, read_pools
 from conch_operator.reconcile.engine_steps import engine_steps
@@ -255,3 +255,16 @@ def test_a_status_says_what_is_loaded_and_does_not_change_by_itself() -> None:
         "EngineStarting",
         "2026-01-01T00:00:01Z",
     )
+
+
+def test_a_status_in_words_of_another_version_is_replaced() -> None:
+    said = pool_status(item(), None, [], 0, "2026-01-01T00:00:00Z")
+    said["conditions"][0]["reason"] = "OfLater"
+    (ready,) = pool_status(item() | {"status": said}, None, [], 0, "2026-01-01T00:00:01Z")["conditions"]
+    assert ready["reason"] == "Ready"
+
+
+def test_a_status_names_as_many_models_as_its_schema_lets_it_and_counts_all() -> None:
+    many = [replace(loaded(), model=ModelId(f"local/m{number}")) for number in range(MOST_RESIDENTS + 1)]
+    said = pool_status(item(), None, many, 3, "2026-01-01T00:00:00Z")
+    assert (len(said["residents"]), said["loaded"]) == (MOST_RESIDENTS, MOST_RESIDENTS + 1)
