@@ -5,10 +5,10 @@ from typing import Any
 import orjson
 import pytest
 
-from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH
-from conch_contracts.records import EncoderProfile, ModelKind, PictureProfile
+from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH, TOKENIZE_PATH
+from conch_contracts.records import Dialect, EncoderProfile, ModelKind, PictureProfile
 from testkit.gateway.encoders import FakeStore, serving
-from testkit.gateway.fakes import Gateway, answered
+from testkit.gateway.fakes import Gateway, answered, gateway, route, snapshot
 
 VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
 SCORES = b'{"rows":[[0.25],[0.75]]}'
@@ -211,6 +211,16 @@ async def test_a_model_that_reads_pictures_among_texts_gets_the_conversation_as_
     assert chat["part_lengths"] == {"0": [2, None, 4, None]}
     assert [one["data"] for one in chat["pictures"]] == ["QUJD", "REVG"]
     assert chat["add_generation_prompt"] is True
+
+
+async def test_such_a_model_has_tokens_of_pictures_to_show() -> None:
+    model = route(kind=ModelKind.EMBEDDING, dialect=Dialect.ENCODER, pictures=AMONG_TEXTS)
+    served = gateway({TOKENIZE_PATH: answered(b'{"tokens":[1,9,9,2]}')}, known=snapshot(model))
+    answer = await served.client.post("/tokenize", {"model": "tiny-chat", "messages": [user(text("Is"), image())]})
+    assert (answer.status, orjson.loads(answer.body)["count"]) == (200, 4)
+    (asked,) = served.upstream.sent(TOKENIZE_PATH)
+    assert asked["chat"]["part_lengths"] == {"0": [2, None]}
+    assert [one["data"] for one in asked["chat"]["pictures"]] == ["QUJD"]
 
 
 async def test_such_a_model_has_vectors_of_single_tokens_too() -> None:

@@ -198,6 +198,15 @@ async def test_what_is_fetched_for_one_request_has_a_bound() -> None:
 
 
 @pytest.mark.parametrize("path", APIS)
+@pytest.mark.parametrize("data", ["http://pictures.example/a.png", "data:image/png;base64,QUJD"])
+async def test_what_comes_as_base64_is_never_fetched(path: str, data: str) -> None:
+    source: PictureSource = (pictures := Fetched(b"ABC"))
+    work = await asked(path, APIS[path][0](f"data:image/png;base64,{data}"), sees=OPEN, pictures=source)
+    assert work["chat"]["pictures"] == [{"data": data, "param": "messages.0.content.1.image_url"}]
+    assert pictures.asked == []
+
+
+@pytest.mark.parametrize("path", APIS)
 @pytest.mark.parametrize(("kind", "status"), [(InvalidRequest, 400), (UpstreamError, 502), (UpstreamTimeout, 504)])
 async def test_what_cannot_be_fetched_is_named(path: str, kind: type[ServiceError], status: int) -> None:
     fault = kind("Invalid value for 'messages.0.content.1.image_url': no.", param="messages.0.content.1.image_url")

@@ -56,6 +56,7 @@ def result(id_: str, *parts: Any) -> dict[str, Any]:
         (image("DATA:IMAGE/JPEG;charset=x;BASE64,QUJD"), "QUJD"),
         (image("data:image/jpg;base64,QUI="), "QUI="),
         (image(uuid="u1"), "QUJD"),
+        (image("data:image/png;base64,QUJD\nREVG\n"), "QUJD\nREVG\n"),
         ({"type": "image_url", "image_url": {"url": URL, "detail": "original"}}, "QUJD"),
         (image("data:image/webp;base64,???"), "???"),  # the tokenizer finds that out
     ],
@@ -74,6 +75,7 @@ def test_the_base64_of_a_picture_is_taken_as_it_is(part: dict[str, Any], data: s
         ("data:image/png,QUJD", "expected 'data:image/png;base64,'"),
         ("data:image/png;base64,", "found nothing"),
         ("data:image/png;base64,QUJDREVGRw==", "at most 6 bytes, found 7"),
+        ("data:image/png;base64,QUJD\nREVG\nRw==\n", "at most 6 bytes, found 7"),
         ("", "expected 'data:image"),
         ("file:///etc/passwd", "expected 'data:image"),
         ("ftp://example.com/a.png", "expected 'data:image"),

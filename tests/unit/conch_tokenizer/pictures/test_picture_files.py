@@ -130,14 +130,14 @@ def test_a_file_that_is_cut_off_or_damaged_is_refused(form: str) -> None:
     ("data", "said"),
     [
         ("", "found no bytes"),
-        ("QQ", "as base64"),
-        ("QQ=", "as base64"),
-        ("QQ==QQ==", "as base64"),
-        ("Q Q==", "as base64"),
-        ("QQ==\n", "as base64"),
-        ("QUJ-", "as base64"),
-        ("data:image/png;base64,QQ==", "as base64"),
-        ("é" * 4, "as base64"),
+        (" \n", "found no bytes"),
+        ("QUJDQ", "cut off"),
+        ("QQ==QQ==", "'=' before its end"),
+        ("QUJ-", "the character '-'"),
+        ("data:image/png;base64,QQ==", "the character ':'"),
+        ("http://ok.example/a.png", "the character ':'"),
+        ("é" * 4, "the character 'é'"),
+        (base64.encodebytes(bytes(31)).decode(), "at most 30 bytes, found 31"),
         (base64_of(bytes(31)), "at most 30 bytes, found 31"),
     ],
 )
@@ -151,6 +151,13 @@ def test_only_the_alphabet_of_base64_and_so_many_bytes_are_taken(data: str, said
 def test_bytes_up_to_the_limit_come_out_as_they_went_in(count: int) -> None:
     data = bytes(range(count))
     assert file_bytes(base64.b64encode(data).decode(), 30, param=PARAM) == data
+
+
+@pytest.mark.parametrize("data", ["QUI", "QUI=", "QU\nI", "\tQ U\r\nI=\n", "QUI=="])
+def test_white_space_and_padding_may_be_as_tools_write_them(data: str) -> None:
+    assert file_bytes(data, 30, param=PARAM) == b"AB"
+    long = bytes(range(256))
+    assert file_bytes(base64.encodebytes(long).decode(), 256, param=PARAM) == long
 
 
 def _says_it_is(height: int, width: int) -> bytes:

@@ -13,6 +13,7 @@ from conch_contracts.openai.tokenizing import DetokenizeRequest, TokenizeRequest
 from conch_contracts.records import ModelKind, Route
 from conch_gateway.answers.reply import Reply
 from conch_gateway.constraints import tool_use
+from conch_gateway.encoders import row_contents
 from conch_gateway.errors.bad_request import conflicting, missing, unsupported, unsupported_by_model
 from conch_gateway.generation.tokenizer_call import TokenizerCall, answer
 from conch_gateway.http.body import parse
@@ -83,7 +84,8 @@ def read_ids(body: bytes, snapshot: Snapshot) -> TokenizerCall:
 
 
 def _chat_input(request: TokenizeRequest, messages: Sequence[ChatMessage], route: Route) -> tokenization.ChatInput:
-    if route.kind.encodes and (shown := content_parts.pictures(messages, route)):
+    alone = route.kind.encodes and row_contents.are_pictures(route)
+    if alone and (shown := content_parts.pictures(messages, route)):
         raise unsupported_by_model(shown[0].param, "the model makes a vector of a picture, and no tokens")
     return rendering(messages, route, request.chat_template)(
         tools=tool_use.shown(request.tools or ()),

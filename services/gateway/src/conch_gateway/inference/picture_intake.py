@@ -16,6 +16,7 @@ from conch_gateway.http.auth import owner_of
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import off_loop
 from conch_gateway.requests import content_parts
+from conch_gateway.requests.content_parts import RemotePicture
 
 PictureWork = PrepareRequest | EncodeTextRequest | PrepareRowsRequest
 """What a tokenizer is asked."""
@@ -39,7 +40,7 @@ class PictureIntake:
     async def written(self, work: PictureWork, route: Route, exchange: Exchange) -> bytes:
         """Return the message for a tokenizer; raises a ServiceError that names the picture which cannot be had."""
         pictures = _pictures(work)
-        if route.pictures is not None and any(map(content_parts.is_to_be_fetched, pictures)):
+        if route.pictures is not None and any(isinstance(one, RemotePicture) for one in pictures):
             pictures = await self._fetched(pictures, route.pictures)
             work = _showing(work, pictures)
         if not isinstance(work, EncodeTextRequest):  # what is only counted is kept nowhere
@@ -51,13 +52,13 @@ class PictureIntake:
         found: list[Picture] = []
         left = MAX_FETCHED_BYTES
         for picture in pictures:
-            if content_parts.is_to_be_fetched(picture):
+            if isinstance(picture, RemotePicture):
                 if left <= 0:
                     raise invalid(picture.param, f"pictures of one request have at most {MAX_FETCHED_BYTES} bytes")
                 bounded = profile.model_copy(update={"max_bytes": min(profile.max_bytes, left)})
                 data = await self._source.fetch(picture.data, bounded, picture.param)
                 left -= len(data)
-                picture = changed(picture, data=await off_loop(len(data), _base64, data))
+                picture = Picture(data=await off_loop(len(data), _base64, data), param=picture.param)
             found.append(picture)
         return tuple(found)
 

@@ -1,8 +1,7 @@
 """The parts of messages: texts, and pictures in their places; pure.
 
 Every API comes here, because Responses and Messages have become messages of chat by then. A picture is taken as it
-came, as base64 that nobody has looked into: to decode it is the tokenizer's work. One that is to be fetched first has
-its URL in the place of the base64, in which no colon can stand.
+came, as base64 that nobody has looked into: to decode it is the tokenizer's work.
 """
 
 import re
@@ -29,6 +28,10 @@ _DATA = re.compile(r"data:(?P<type>[^;,]{0,100})(?:;[^;,]{1,100}){0,4}?;base64,"
 _HTTP = re.compile(r"https?://", re.IGNORECASE)
 _CONTENTS = ("text_1", "text_2", "data_1", "data_2", "queries", "documents", "items", "query", "inputs")
 """Fields of encoders whose texts and pictures may come in parts."""
+
+
+class RemotePicture(Picture, frozen=True, kw_only=True):
+    """A picture that is to be fetched first: its `data` is its URL."""
 
 
 def refuse(document: Mapping[str, object]) -> None:
@@ -99,6 +102,9 @@ def picture(part: ImagePart, where: str, route: Route) -> Picture:
     """Return one picture, which stands there in the request; raises InvalidRequest for what the model does not take."""
     if route.pictures is None:
         raise unsupported_by_model(where, "the model takes text alone")
+    if _HTTP.match(part.url):
+        _check_url(part.url, route.pictures, where)
+        return RemotePicture(data=part.url, param=where)
     return Picture(data=_data(part.url, route.pictures, where), param=where)
 
 
@@ -117,11 +123,6 @@ def sight(route: Route) -> dict[str, Any]:
 def limits(profile: PictureProfile) -> PictureLimits:
     """Return what the tokenizer must know of a model that sees."""
     return PictureLimits(max=profile.max, max_pixels=profile.max_pixels, max_bytes=profile.max_bytes)
-
-
-def is_to_be_fetched(picture: Picture) -> bool:
-    """Tell whether a picture's data is its URL."""
-    return ":" in picture.data[:8]
 
 
 def size_of(found: Sequence[Picture]) -> int:
@@ -180,14 +181,16 @@ def _name(where: str, at: int) -> str:
     return f"{where}.content.{at}.image_url"
 
 
+def _check_url(url: str, profile: PictureProfile, where: str) -> None:
+    """Raise InvalidRequest for a URL that is not to be fetched."""
+    if not profile.allowed_domains:
+        raise invalid(where, "this model takes pictures only in the request itself, as 'data:' URLs")
+    if len(url) > MOST_URL_BYTES:
+        raise invalid(where, f"expected a URL of at most {MOST_URL_BYTES} bytes")
+
+
 def _data(url: str, profile: PictureProfile, where: str) -> str:
-    """Return a picture's base64, or its URL where it is to be fetched; raises InvalidRequest."""
-    if _HTTP.match(url):
-        if not profile.allowed_domains:
-            raise invalid(where, "this model takes pictures only in the request itself, as 'data:' URLs")
-        if len(url) > MOST_URL_BYTES:
-            raise invalid(where, f"expected a URL of at most {MOST_URL_BYTES} bytes")
-        return url
+    """Return a picture's base64; raises InvalidRequest."""
     found = _DATA.match(url)
     if found is None:
         raise invalid(where, "expected 'data:image/png;base64,' and behind it the file in base64")
@@ -197,7 +200,11 @@ def _data(url: str, profile: PictureProfile, where: str) -> str:
     data = url[found.end() :]
     if not data:
         raise invalid(where, "expected the file in base64 behind 'base64,', found nothing")
-    size = len(data) * 3 // 4 - data[-2:].count("=")
-    if size > profile.max_bytes:
+    size = _size(data)
+    if size > profile.max_bytes and (size := _size("".join(data.split()))) > profile.max_bytes:
         raise invalid(where, f"expected a file of at most {profile.max_bytes} bytes, found {size}")
     return data
+
+
+def _size(data: str) -> int:
+    return len(data) * 3 // 4 - data[-2:].count("=")

@@ -7,6 +7,7 @@ one takes too long.
 
 import binascii
 import io
+import re
 import struct
 import warnings
 import zlib
@@ -24,6 +25,7 @@ from conch_kit.errors import InvalidRequest
 MAX_SIDE: Final = 8_000
 MAX_RATIO: Final = 200
 """Of the longer side to the shorter one."""
+_NOT_BASE64: Final = re.compile(r"[^A-Za-z0-9+/=]")
 _WEBP: Final = slice(8, 12)
 _FORMATS: Final = {
     b"\x89PNG\r\n\x1a\n": PngImagePlugin.PngImageFile.format,
@@ -61,17 +63,33 @@ _DECODER_FAILURES: Final = (
 
 
 def file_bytes(data: str, max_bytes: int, *, param: str) -> bytes:
-    """Return the bytes of a picture that came as base64; raises InvalidRequest."""
-    size = len(data) // 4 * 3 - data[-2:].count("=")
-    if size > max_bytes:
-        raise _refused(f"expected a picture of at most {max_bytes} bytes, found {size}", param)
+    """Return the bytes of a picture that came as base64; raises InvalidRequest.
+
+    It may have white space in it and no padding, as many tools write it.
+    """
     try:
         found = binascii.a2b_base64(data, strict_mode=True)
-    except ValueError as exc:
-        raise _refused(f"expected a picture as base64: {exc}", param) from exc
+    except ValueError:
+        found = _from_lines(data, param)
+    if len(found) > max_bytes:
+        raise _refused(f"expected a picture of at most {max_bytes} bytes, found {len(found)}", param)
     if not found:
         raise _refused("expected a picture, found no bytes", param)
     return found
+
+
+def _from_lines(data: str, param: str) -> bytes:
+    plain = "".join(data.split())
+    foreign = _NOT_BASE64.search(plain)
+    if foreign is not None:
+        raise _refused(f"expected the file in base64, found the character {foreign[0]!r} in it", param)
+    digits = plain.rstrip("=")
+    if "=" in digits:
+        raise _refused("expected the file in base64, found '=' before its end", param)
+    try:
+        return binascii.a2b_base64(digits + "=" * (-len(digits) % 4), strict_mode=True)
+    except ValueError as exc:  # of four characters there is one
+        raise _refused("expected the file in base64, found one that is cut off", param) from exc
 
 
 def decode(data: bytes, max_pixels: int, *, param: str) -> Image.Image:
