@@ -1,6 +1,7 @@
 """Makes the CustomResourceDefinitions of ModelDeployment and EnginePool from their types."""
 
 import yaml
+from pydantic import BaseModel
 
 from conch_contracts.enginepool import EnginePool
 from conch_contracts.modeldeployment import ModelDeployment, ModelSpec
@@ -87,34 +88,28 @@ def _version(validated: Schema, columns: list[Schema], subresources: Schema) -> 
 
 def pool_schema() -> Schema:
     """Return the structural schema of a whole EnginePool."""
-    return {
-        "type": "object",
-        "description": "One server for many models, of which some are loaded at a time.",
-        "required": ["spec"],
-        "x-kubernetes-validations": validations_of(EnginePool),
-        "properties": {
-            "apiVersion": {"type": "string", "description": f"Always {GROUP}/{VERSION}."},
-            "kind": {"type": "string", "description": f"Always {POOL_KIND}."},
-            "metadata": {"type": "object"},
-            "spec": structural(EnginePoolSpec),
-            "status": structural(EnginePoolStatus),
-        },
-    }
+    described = "One server for many models, of which some are loaded at a time."
+    return _whole(EnginePool, POOL_KIND, described, EnginePoolSpec, EnginePoolStatus)
 
 
 def schema() -> Schema:
     """Return the structural schema of a whole ModelDeployment."""
+    described = "One model to serve: what it is, where its files are, and how its engines are run."
+    return _whole(ModelDeployment, KIND, described, ModelSpec, ModelDeploymentStatus)
+
+
+def _whole(model: type[BaseModel], kind: str, described: str, spec: type[BaseModel], status: type[BaseModel]) -> Schema:
     return {
         "type": "object",
-        "description": "One model to serve: what it is, where its files are, and how its engines are run.",
+        "description": described,
         "required": ["spec"],
-        "x-kubernetes-validations": validations_of(ModelDeployment),
+        "x-kubernetes-validations": validations_of(model),
         "properties": {
             "apiVersion": {"type": "string", "description": f"Always {GROUP}/{VERSION}."},
-            "kind": {"type": "string", "description": f"Always {KIND}."},
+            "kind": {"type": "string", "description": f"Always {kind}."},
             "metadata": {"type": "object"},
-            "spec": structural(ModelSpec),
-            "status": structural(ModelDeploymentStatus),
+            "spec": structural(spec),
+            "status": structural(status),
         },
     }
 
