@@ -16,7 +16,7 @@ import asyncio
 import hmac
 from contextlib import suppress
 
-from conch_contracts.names import TRITON_HTTP_PORT
+from conch_contracts.names import TRITON_HTTP_PORT, Digest
 from conch_kit.bundles.archive import BundleError
 from conch_kit.http.asgi import ASGIApp, Receive, Scope, Send, respond
 from conch_operator.agent import messages
@@ -45,7 +45,7 @@ def make_app(
                 return 200, (await folder.report()).model_dump_json().encode(), _JSON
             case "GET", messages.BUNDLE_PATH if folder is not None:
                 digest, data = await folder.bundle()
-                return 200, data, [*_BYTES, (b"x-conch-digest", digest.encode())]
+                return 200, data, bundle_headers(digest)
             case "GET", messages.WITHDRAWN_PATH:
                 await termination.wait_until_allowed()
                 return 200, b"the engine may end\n", _TEXT
@@ -78,6 +78,11 @@ def make_app(
 def _is_operators(scope: Scope) -> bool:
     """Return whether a request is the operator's to make."""
     return scope["method"] == "POST" or scope["path"] in (messages.SOURCE_PATH, messages.BUNDLE_PATH)
+
+
+def bundle_headers(digest: Digest) -> list[tuple[bytes, bytes]]:
+    """Return the headers of an answer that is a tokenizer bundle."""
+    return [*_BYTES, (b"x-conch-digest", digest.encode())]
 
 
 def is_trusted(scope: Scope, token_hash: str) -> bool:

@@ -10,18 +10,16 @@ What the kubelet asks is the same as of every agent (`app`).
 
 from pydantic import ValidationError
 
-from conch_contracts.names import Digest
 from conch_kit.bundles.archive import BundleError
 from conch_kit.errors import BodyTooLarge
 from conch_kit.http.asgi import ASGIApp, ClientGone, Receive, Scope, Send, read_body, respond
 from conch_operator.agent import pool_messages as messages
-from conch_operator.agent.app import is_trusted, refuse
+from conch_operator.agent.app import bundle_headers, is_trusted, refuse
 from conch_operator.agent.pool_folders import PoolFolders
 from conch_operator.agent.pool_models import PoolModels
 
 _TEXT = [(b"content-type", b"text/plain; charset=utf-8")]
 _JSON = [(b"content-type", b"application/json")]
-_BYTES = [(b"content-type", b"application/zstd")]
 _ANSWERED = (
     messages.MODELS_PATH,
     messages.REPORT_PATH,
@@ -44,7 +42,7 @@ def make_pool_app(models: PoolModels, folders: PoolFolders, token_hash: str, oth
         if path == messages.FOLDER_PATH:
             return (await folders.report(folder)).model_dump_json().encode(), _JSON
         digest, data = await folders.bundle(folder)
-        return data, [*_BYTES, _digest_header(digest)]
+        return data, bundle_headers(digest)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST" or scope["path"] not in _ANSWERED:
@@ -68,7 +66,3 @@ def make_pool_app(models: PoolModels, folders: PoolFolders, token_hash: str, oth
             await respond(send, 200, answered, headers)
 
     return app
-
-
-def _digest_header(digest: Digest) -> tuple[bytes, bytes]:
-    return b"x-conch-digest", digest.encode()
