@@ -14,12 +14,12 @@ from dataclasses import replace
 from functools import partial
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import MANAGED_BY_LABEL, OPERATOR
+from conch_contracts.names import OPERATOR
 from conch_contracts.records import ModelKind
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import DEPLOYMENT, DISRUPTION_BUDGET, Kind, Object
 from conch_operator.kubernetes.api.object_events import event_body, reference_to, tell
-from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused, key_of
+from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused, key_of, selector_of
 from conch_operator.kubernetes.pool_scaling import PoolBounds, PoolScaler
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.resources.worker_pool import WORKER_POOL_LABEL, PoolPlace, make_pool
@@ -29,7 +29,7 @@ from conch_operator.timestamps import micro_timestamp
 log = logging.getLogger(__name__)
 
 POOL_KINDS: tuple[Kind, ...] = (DEPLOYMENT, DISRUPTION_BUDGET)
-POOL_SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{WORKER_POOL_LABEL}"
+POOL_SELECTOR = selector_of(WORKER_POOL_LABEL)
 TOLD_AGAIN_S = 1800.0
 """How long the word about an object that is refused stands: half of what an API server keeps Events for by default."""
 _NEXT_STEP = "Correct workers.{pool} in the values of the release, or ask whoever runs the cluster; it is tried again."

@@ -32,7 +32,13 @@ _RESUMED = (
 )
 _WITHOUT_ENGINES = "To have no pods, set spec.replicas of its ModelDeployment to 0."
 
-SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{MODEL_LABEL}"
+
+def selector_of(label: str) -> str:
+    """Return the label selector of all that we made and gave this label."""
+    return f"{MANAGED_BY_LABEL}={OPERATOR},{label}"
+
+
+SELECTOR = selector_of(MODEL_LABEL)
 
 Key = tuple[str, str, str]
 """Plural, namespace and name."""

@@ -15,14 +15,13 @@ from conch_contracts.names import (
     COMPONENT_LABEL,
     GROUP,
     KIND,
-    MANAGED_BY_LABEL,
     MODEL_LABEL,
-    OPERATOR,
     POOL_KIND,
     POOL_LABEL,
 )
 from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.api.kinds import DEPLOYMENT, REPLICA_SET, Kind, Object
+from conch_operator.kubernetes.api.owned_objects import selector_of
 from conch_operator.state import EngineName
 
 log = logging.getLogger(__name__)
@@ -44,7 +43,7 @@ class Labelled:
     @property
     def selector(self) -> str:
         """Return the label selector of all that we made for such objects."""
-        return f"{MANAGED_BY_LABEL}={OPERATOR},{self.label}"
+        return selector_of(self.label)
 
 
 OF_MODELS = Labelled(KIND, MODEL_LABEL)
