@@ -37,6 +37,10 @@ _FAIL_TOGETHER_S = 0.3
 Triton 24.10 crashes when a cancellation meets an engine's error."""
 
 
+_TURN_TOKENS = 512
+"""Tokens taken at a time: an engine may send a whole answer at once, and the other requests wait meanwhile."""
+
+
 class Choices:
     """All choices of one request."""
 
@@ -200,7 +204,12 @@ class Choices:
         self, index: int, feed: Callable[[TokenDelta], ChoiceUpdate], delta: TokenDelta, *, opening: bool = False
     ) -> ChoiceFinish | None:
         """Add one message to the answer; the opening one even if it has nothing to show."""
+        taken = 0
         for part in self._parts(delta):
+            taken += len(part.ids)
+            if taken > _TURN_TOKENS:
+                taken = len(part.ids)
+                await asyncio.sleep(0)
             update = feed(part)
             if update.text or update.entries or update.events or update.tokens or opening or update.finish is not None:
                 await self._answer.add(index, update)
@@ -211,10 +220,10 @@ class Choices:
         return None
 
     def _parts(self, delta: TokenDelta) -> Sequence[TokenDelta]:
-        """Return what an engine sent together in the pieces in which the client wants it."""
-        if self._details is None or self._details.max_frame_tokens is None:
-            return (delta,)
-        return split(delta, self._details.max_frame_tokens)
+        """Return what an engine sent together in pieces of the size that the client wants."""
+        wanted = None if self._details is None else self._details.max_frame_tokens
+        most = _TURN_TOKENS if wanted is None else min(wanted, _TURN_TOKENS)
+        return (delta,) if len(delta.ids) <= most else split(delta, most)
 
     def _feeding(self, generation: Generation) -> Callable[[TokenDelta], ChoiceUpdate]:
         """Return what takes the engine's messages: the generation itself, or the one that parses its text."""

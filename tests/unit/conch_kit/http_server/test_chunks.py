@@ -98,7 +98,8 @@ async def test_behind_an_early_answer_a_body_in_chunks_is_read_without_a_look_at
     for _ in range(WORK_A_TURN // 2 - 10):
         caller.sends(page)
         assert (turn.spent, caller.transport.reading) == (False, True)
-    caller.waits(LINGER_S + 0.1)
+    caller.waits(LINGER_S)
+    caller.waits(LINGER_S)
     assert caller.transport.ended == "closed"
 
 

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from conch_kit.errors import RequestTimeout
-from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S
 from testkit.waiting import eventually
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -190,31 +189,6 @@ async def test_a_head_out_of_bounds_or_of_two_meanings_is_refused(caller, head, 
     assert (caller.answers.count(b"HTTP/1.1 "), caller.transport.ended) == (1, "half")
 
 
-async def test_of_a_body_that_was_answered_early_only_so_much_more_is_read(caller):
-    for _ in range(2):
-        caller.sends(b"POST /early HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % LINGER_BYTES)
-        await eventually(lambda: caller.transport.reading, "reading")
-        caller.sends(bytes(LINGER_BYTES - 1))
-        await caller.answered()
-        await eventually(lambda: caller.transport.reading, "reading")
-        caller.sends(b"x")
-        assert not caller.transport.ended
-    caller.sends(b"POST /early HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (2 * LINGER_BYTES))
-    await caller.answered(3)
-    caller.sends(bytes(LINGER_BYTES))
-    assert not caller.transport.reading
-    await eventually(lambda: caller.transport.reading, "reading, in another turn")
-    assert not caller.transport.ended
-    caller.sends(b"x")
-    assert caller.transport.ended == "closed"
-
-
-async def test_what_comes_in_one_piece_with_a_refused_head_does_not_keep_the_connection_open(caller):
-    caller.sends(b"GET / HTTP/1.1\r\nno: host\r\n\r\n" + GET)
-    caller.waits(LINGER_S + 0.1)
-    assert caller.transport.ended == "closed"
-
-
 async def test_heads_that_come_in_one_piece_are_not_one_long_head(caller):
     caller.sends(b"GET / HTTP/1.1\r\n")
     caller.sends(b"host: x\r\n\r\n" + GET * 100 + b"GET / HTTP/1.1\r\n")
@@ -226,20 +200,6 @@ async def test_spaces_around_a_value_are_no_part_of_it(caller):
     caller.sends(b"POST / HTTP/1.1\r\nhost: x\r\na:\t b c \t \r\ntransfer-encoding: chunked \r\n\r\n0\r\n\r\n")
     await caller.answered()
     assert caller.taken[0].headers == ((b"host", b"x"), (b"a", b"b c"), (b"transfer-encoding", b"chunked"))
-
-
-async def test_of_a_refused_request_only_so_much_more_is_read(caller):
-    caller.sends(b"GET / HTTP/1.1\r\nno: host\r\n\r\n")
-    caller.sends(bytes(LINGER_BYTES))
-    assert not caller.transport.is_closing()
-    caller.sends(b"x")
-    assert caller.transport.ended == "closed"
-
-
-async def test_of_a_refused_request_more_is_read_for_so_long_only(caller):
-    caller.sends(b"GET / HTTP/1.1\r\nno: host\r\n\r\n")
-    caller.waits(LINGER_S + 0.1)
-    assert caller.transport.ended == "closed"
 
 
 async def test_an_answer_that_is_under_way_comes_before_what_is_no_http(caller):

@@ -4,7 +4,7 @@ import asyncio
 import select
 from math import inf
 
-from conch_kit.http_server.limits import LINGER_BYTES, PAGE_BYTES
+from conch_kit.http_server.limits import LINGER_BYTES, LONGEST_LINGER_S, PAGE_BYTES
 from conch_kit.http_server.parsing_turn import ParsingTurn
 
 _READ_BYTES = 256 * 1024
@@ -19,13 +19,14 @@ class CallerReading:
     The end of a caller that has sent more than the socket's buffer holds does not come here until that is read.
     """
 
-    __slots__ = ("_transport", "_turn", "due", "left_to_discard")
+    __slots__ = ("_lingers_until", "_more", "_transport", "_turn", "due", "left_to_discard")
 
     def __init__(self, transport: asyncio.Transport, turn: ParsingTurn) -> None:
         self.due = inf
         """When to look whether the caller has hung up; inf: it is read."""
         self.left_to_discard = LINGER_BYTES
         """How much more is read that nobody will see."""
+        self._lingers_until, self._more = 0.0, False
         self._transport = transport
         self._turn = turn
 
@@ -52,8 +53,19 @@ class CallerReading:
         if look.poll(0):
             self._transport.close()
 
+    def linger(self, now: float) -> None:
+        """Begin to read what nobody will see."""
+        self._lingers_until = now + LONGEST_LINGER_S
+        self._more = False
+
+    def lingers(self, now: float) -> bool:
+        """Tell whether more has come since the last look, and may come."""
+        more, self._more = self._more, False
+        return more and now < self._lingers_until
+
     def discard(self, size: int) -> None:
         """Close the connection if so many bytes more for nobody are too many; read no more in a turn that is spent."""
+        self._more = True
         self.left_to_discard -= size
         self._turn.spend(1 + size // PAGE_BYTES)
         if self.left_to_discard < 0:

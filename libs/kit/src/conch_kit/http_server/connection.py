@@ -168,6 +168,8 @@ class HttpConnection(asyncio.Protocol):
                     self._await(Awaited.BODY, self._limits.body_s)
                 else:
                     self._parsing.time_out(self._limits.body_s)
+            elif awaited is Awaited.END and self._reading.lingers(now):
+                self._await(Awaited.END, LINGER_S)
             elif awaited is not Awaited.HEAD:
                 self._transport.close()
             elif not self._transport.is_closing():
@@ -391,4 +393,5 @@ class HttpConnection(asyncio.Protocol):
         self.resume_reading()
         if self._transport.can_write_eof():
             self._transport.write_eof()
+        self._reading.linger(self._server.now())
         self._await(Awaited.END, LINGER_S)

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 MAX_HEADERS = 128
 LINGER_S = 2.0
-"""How long a connection stays half open behind an answer that came before the end of its request."""
+"""How long a connection stays half open behind an answer that came before the end of its request, without a byte."""
+LONGEST_LINGER_S = 30.0
+"""How long it stays so while bytes come, as nginx's `lingering_time`: a reset would take the answer from its caller."""
 LINGER_BYTES = 64 * 1024 * 1024
 """What of that request is read meanwhile."""
 HIGH_WATER_BYTES = 64 * 1024

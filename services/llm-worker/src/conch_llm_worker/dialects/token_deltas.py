@@ -48,11 +48,14 @@ def split(delta: TokenDelta, most: int) -> list[TokenDelta]:
 
     Text stays whole: what belongs to which token is not known.
     """
-    parts = []
-    for at in range(0, max(1, len(delta.ids)), most):
-        rows = slice(at, at + most)
-        found = delta.logprobs
-        logprobs = None if found is None else Logprobs(found.chosen[rows], found.top_ids[rows], found.top[rows])
-        parts.append(TokenDelta(delta.ids[rows], logprobs, delta.prompt if at == 0 else None))
-    parts[-1] = parts[-1]._replace(end=delta.end, stop_token_id=delta.stop_token_id, text=delta.text, made=delta.made)
-    return parts
+    return [part(delta, at, at + most) for at in range(0, max(1, len(delta.ids)), most)]
+
+
+def part(delta: TokenDelta, start: int, end: int) -> TokenDelta:
+    """Return the tokens from `start` to before `end`; the prompt comes with the first one, the end with the last."""
+    rows, found = slice(start, end), delta.logprobs
+    logprobs = None if found is None else Logprobs(found.chosen[rows], found.top_ids[rows], found.top[rows])
+    prompt = delta.prompt if start == 0 else None
+    if end < len(delta.ids):
+        return TokenDelta(delta.ids[rows], logprobs, prompt)
+    return delta._replace(ids=delta.ids[rows], logprobs=logprobs, prompt=prompt)

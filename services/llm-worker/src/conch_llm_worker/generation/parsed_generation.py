@@ -1,7 +1,7 @@
 """A choice whose text is taken apart while it is made: its updates hold the events that `parsing` finds, and no text.
 
-The text is read as it is released, token by token, so that the tokens of the thinking can be counted; once all that
-follows is content, messages pass through as they are. Stop strings are looked for in what the model writes, in its
+The thinking is read as it is released, token by token, so that its tokens can be counted; once all that follows is
+content, messages pass through as they are. Stop strings are looked for in what the model writes, in its
 thinking and its calls too, as vLLM does. Engines of text do not say which tokens a message's text is made of: there
 the text of the thinking is counted by the model's tokenizer.
 """
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from conch_contracts.messages.answer_parsing import Parsing
-from conch_llm_worker.dialects.token_deltas import TokenDelta, split
+from conch_llm_worker.dialects.token_deltas import TokenDelta, part
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
 from conch_llm_worker.generation.id_generation import IdGeneration
 from conch_llm_worker.generation.text_generation import TextGeneration, TokenCount
-from conch_llm_worker.parsing.answer_events import Content, Event, append
+from conch_llm_worker.parsing.answer_events import Content, Event, joined
 from conch_llm_worker.parsing.answer_reader import AnswerReader
 from conch_llm_worker.parsing.tool_calls.call_ids import call_ids
 from conch_llm_worker.text.vocabulary import Vocabulary
@@ -66,28 +66,26 @@ class ParsedGeneration:
         """Take an engine's message and return what it adds; nothing may be fed after an update with a finish."""
         if self._reader.plain:
             return self._generation.feed(delta)
-        if len(delta.ids) < 2:
-            return self._feed_one(delta)
+        if len(delta.ids) < 2 or self._reader.thinking_over:
+            return self._feed_part(delta)
         events: list[Event] = []
         entries: list[TokenEntry] = []
         ids: list[int] = []
         logprob_sum, tokens, reasoning_tokens = 0.0, 0, 0
-        update = ChoiceUpdate("")
-        for single in split(delta, 1):
-            update = self._feed_one(single)
+        update, at = ChoiceUpdate(""), 0
+        while at < len(delta.ids) and update.finish is None:
+            end = len(delta.ids) if self._reader.thinking_over else at + 1
+            update, at = self._feed_part(part(delta, at, end)), end
             entries += update.entries
             ids += update.ids
             logprob_sum += update.logprob_sum
             tokens += update.tokens
             reasoning_tokens += update.reasoning_tokens
-            for event in update.events:
-                append(events, event)
-            if update.finish is not None:
-                break
-        return ChoiceUpdate("", entries, update.finish, events, ids, logprob_sum, (), tokens, reasoning_tokens)
+            events += update.events
+        return ChoiceUpdate("", entries, update.finish, joined(events), ids, logprob_sum, (), tokens, reasoning_tokens)
 
-    def _feed_one(self, delta: TokenDelta) -> ChoiceUpdate:
-        """Take a message of at most one id, or a text."""
+    def _feed_part(self, delta: TokenDelta) -> ChoiceUpdate:
+        """Take a text, or ids of which none or each is thinking: a single one, or those behind the thinking."""
         generation, before = self._generation, self._reasoning_tokens
         if self._reasoning_count is None:
             made = generation.completion_tokens

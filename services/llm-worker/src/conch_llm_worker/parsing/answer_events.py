@@ -1,5 +1,6 @@
 """What an answer consists of, in the order in which it was written. Named tuples: one or more are made per token."""
 
+from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 
@@ -48,17 +49,25 @@ class CallBroken(NamedTuple):
 Event: TypeAlias = Content | Reasoning | CallBegin | CallArguments | CallEnd | CallBroken
 
 
-def append(events: list[Event], event: Event) -> None:
-    """Add an event; text that continues the last one's becomes part of it."""
-    if not events or type(events[-1]) is not type(event):
-        events.append(event)
-        return
-    match event, events[-1]:
-        case Content(text), Content(before):
-            events[-1] = Content(before + text)
-        case Reasoning(text), Reasoning(before):
-            events[-1] = Reasoning(before + text)
-        case CallArguments(call, text), CallArguments(same, before) if call == same:
-            events[-1] = CallArguments(call, before + text)
-        case _:
-            events.append(event)
+Text: TypeAlias = Content | Reasoning | CallArguments
+"""What comes in pieces, and reads the same however it is cut."""
+
+
+def joined(events: list[Event]) -> list[Event]:
+    """Return the same events, those that continue each other's text as one."""
+    if len(events) < 2:
+        return events
+    found: list[Event] = []
+    for _, group in groupby(events, _continued):
+        run = list(group)
+        first = run[0]
+        if isinstance(first, Text):
+            found.append(first._replace(text="".join([event.text for event in run if isinstance(event, Text)])))
+        else:
+            found += run
+    return found
+
+
+def _continued(event: Event) -> tuple[type[Event], int | None]:
+    """Return what two events have in common of which the second continues the first one's text."""
+    return type(event), event.call if isinstance(event, CallArguments) else None

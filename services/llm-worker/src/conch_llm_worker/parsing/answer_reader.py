@@ -9,6 +9,9 @@ from conch_llm_worker.parsing.reasoning import reasoning
 from conch_llm_worker.parsing.text_buffer import Steps, TextBuffer
 from conch_llm_worker.parsing.tool_calls.parsers import PARSERS, SPECIAL_MARKS
 
+_PIECE = 4096
+"""Characters read at a time: each step copies what is unread, so the time would grow with the square of a long text."""
+
 
 class AnswerReader:
     """Takes one answer apart."""
@@ -20,6 +23,8 @@ class AnswerReader:
         calls, thinking = parsing.calls, parsing.thinking
         self.plain = False
         """Whether all that follows is content, so that nothing needs to be read any more."""
+        self.thinking_over = parsing.thinking is None
+        """Whether no text that follows is thinking."""
         self._on_reasoning = on_reasoning
         self._demanded = calls is not None and calls.demanded
         self._hidden = thinking is not None and not thinking.show
@@ -44,8 +49,13 @@ class AnswerReader:
 
     def feed(self, text: str) -> Sequence[Event]:
         """Take the next piece of text and return what is certain now."""
-        self._buffer.text += text
-        self._go_on()
+        for at in range(0, len(text), _PIECE):
+            if self.plain:
+                self._buffer.text = text[at:]
+                self._buffer.show_all()
+                break
+            self._buffer.text += text[at : at + _PIECE]
+            self._go_on()
         return self._found()
 
     def finish(self, *, cut: bool) -> Sequence[Event]:
@@ -63,6 +73,7 @@ class AnswerReader:
     def _read(self, parsing: Parsing) -> Steps[None]:
         if parsing.thinking is not None:
             yield from reasoning(self._buffer, parsing.thinking)
+            self.thinking_over = True
         if parsing.calls is None:
             self.plain = True
             self._buffer.show_all()

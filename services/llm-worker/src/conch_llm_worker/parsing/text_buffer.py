@@ -15,7 +15,7 @@ from conch_llm_worker.parsing.answer_events import (
     Content,
     Event,
     Reasoning,
-    append,
+    joined,
 )
 from conch_llm_worker.parsing.json_texts import json_value
 from conch_llm_worker.text.partial_words import Words
@@ -50,7 +50,8 @@ class TextBuffer:
         self._new_id = new_id
         self._several = several
         self._events: list[Event] = []
-        self._space = ""
+        self._space: list[str] = []
+        """White space that waits, in pieces: an answer may hold a lot of it."""
         self._raw: list[str] = []
         self._arguments: list[str] | None = None
         self._begun = 0
@@ -59,7 +60,7 @@ class TextBuffer:
     def take_events(self) -> list[Event]:
         """Return the events found since the last time."""
         events, self._events = self._events, []
-        return events
+        return joined(events)
 
     def take(self, count: int) -> str:
         """Read so many characters that belong to a call or to a mark, and keep them in case it is no call."""
@@ -78,14 +79,13 @@ class TextBuffer:
 
     def show(self, count: int) -> None:
         """Read so many characters as content or thinking; white space waits until something follows it."""
-        shown, self.text = self._space + self.text[:count], self.text[count:]
-        if not shown[-1:].isspace():
-            self._space = ""
-            self._emit_text(shown)
-            return
-        visible = shown.rstrip()
-        self._space = shown[len(visible) :]
-        self._emit_text(visible)
+        shown, self.text = self.text[:count], self.text[count:]
+        visible = shown.rstrip() if shown[-1:].isspace() else shown
+        if visible:
+            self._emit_text("".join([*self._space, visible]) if self._space else visible)
+            self._space = []
+        if len(visible) < len(shown):
+            self._space.append(shown[len(visible) :])
 
     def show_all(self) -> None:
         """Read all that is there as content, white space too."""
@@ -94,17 +94,17 @@ class TextBuffer:
 
     def show_space(self) -> None:
         """Show the white space that has waited, since more text follows or the answer is over."""
-        space, self._space = self._space, ""
-        self._emit_text(space)
+        space, self._space = self._space, []
+        self._emit_text("".join(space))
 
     def drop_space(self) -> None:
         """Leave out the white space that has waited."""
-        self._space = ""
+        self._space = []
 
     def begin_call(self, name: str, call_id: str | None = None) -> None:
         """Note that a call has begun, with the model's own id for it, if any; one call too many makes no events."""
         self._surplus = self.complete_calls > 0 and not self._several
-        self._arguments, self._space = [], ""
+        self._arguments, self._space = [], []
         if not self._surplus:
             self._events.append(CallBegin(self._begun, call_id or self._new_id(), name))
 
@@ -113,7 +113,7 @@ class TextBuffer:
         assert self._arguments is not None
         self._arguments.append(fragment)
         if fragment and not self._surplus:
-            append(self._events, CallArguments(self._begun, fragment))
+            self._events.append(CallArguments(self._begun, fragment))
 
     def end_call(self) -> None:
         """Note that the call is complete; raises NoCall when its arguments are no JSON object."""
@@ -149,7 +149,7 @@ class TextBuffer:
     def _emit_text(self, text: str) -> None:
         if not text:
             return
-        append(self._events, Reasoning(text) if self.thinking else Content(text))
+        self._events.append(Reasoning(text) if self.thinking else Content(text))
 
 
 def _is_object(text: str) -> bool:

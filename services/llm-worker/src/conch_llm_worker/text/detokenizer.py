@@ -52,7 +52,7 @@ class WindowDetokenizer:
     A run of raw byte tokens is held until it ends, since one bad byte turns the whole run into U+FFFD.
     """
 
-    __slots__ = ("_decode", "_fragile", "_is_open", "_known", "_read", "_skipped_ids", "_window")
+    __slots__ = ("_closed", "_decode", "_fragile", "_is_open", "_known", "_read", "_skipped_ids", "_window")
 
     def __init__(
         self,
@@ -67,16 +67,17 @@ class WindowDetokenizer:
         self._is_open = is_open
         self._fragile = fragile
         self._window: list[int] = []
-        self._read = 0
+        self._read = self._closed = 0
+        """How many ids of the window are read, and how many stand before the run that is still open."""
         self._known = ""
 
     def feed(self, ids: Sequence[int]) -> str:
         """Take the next ids and return the text that is now certain."""
+        before = len(self._window)
         self._window += [id_ for id_ in ids if id_ not in self._skipped_ids]
-        end = len(self._window)
-        while end > self._read and self._is_open(self._window[end - 1]):
-            end -= 1
-        return self._emit(end, hold=self._fragile)
+        closed = (at for at in range(len(self._window), before, -1) if not self._is_open(self._window[at - 1]))
+        self._closed = next(closed, self._closed)
+        return self._emit(self._closed, hold=self._fragile)
 
     def finish(self) -> str:
         """Return what was still held back."""
@@ -91,7 +92,7 @@ class WindowDetokenizer:
             return ""
         if piece:
             self._window = self._window[self._read :]
-            self._read = end - self._read
+            self._closed = self._read = end - self._read
             self._known = self._decode(self._window[: self._read])
         return piece
 
