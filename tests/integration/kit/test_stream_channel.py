@@ -30,6 +30,8 @@ class Engine(GRPCInferenceServiceServicer):  # type: ignore[misc]
     """Answers as the request's `model_version` says; what it was sent is counted."""
 
     entered: asyncio.Event = field(default_factory=asyncio.Event)
+    waiting: asyncio.Queue[None] = field(default_factory=asyncio.Queue)
+    """Gets an item when a call waits that has sent its first message: before, gRPC ends a call without a word to it."""
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     peers: list[str] = field(default_factory=list)
@@ -57,6 +59,7 @@ class Engine(GRPCInferenceServiceServicer):  # type: ignore[misc]
                     await context.abort(grpc.StatusCode[argument], "Über 100 % voll\n")
                 case "wait":
                     yield _message("first")
+                    self.waiting.put_nowait(None)
                     try:
                         await self.go_on.wait()
                     except asyncio.CancelledError:
@@ -153,6 +156,8 @@ async def test_the_server_knows_the_deadline_and_keeps_it(channel: StreamChannel
 async def test_cancelling_reaches_the_server_and_no_other_call(channel: StreamChannel, engine: Engine) -> None:
     call, other = (channel.call(_request("wait"), timeout_s=60) for _ in range(2))
     assert (await call.read(), await other.read()) == (_message("first"), _message("first"))
+    for _ in range(2):
+        await engine.waiting.get()
     call.cancel()
     async with asyncio.timeout(10):
         await engine.cancelled.wait()
