@@ -59,7 +59,7 @@ class _Model:
     """The hash of the last spec that has answered."""
     estimate_bytes: int = 0
     measured: tuple[str, int] | None = None
-    """How much memory it took, and with which spec."""
+    """The spec, and how much memory it took at its largest: it grows, and shares less as others end."""
     waits_since_s: float | None = None
     asked_for: bool = False
     wished_at_s: float | None = None
@@ -206,7 +206,8 @@ class Residents(BackgroundLoops):
         """Follow what has become of a model's engine."""
         engine = next((one for one in known.engines if one.stays), None)
         if engine is not None and engine.engine.memory_bytes is not None:
-            known.measured = engine.engine.spec_hash, engine.engine.memory_bytes
+            before, now = known.measured, (engine.engine.spec_hash, engine.engine.memory_bytes)
+            known.measured = max(before, now) if before is not None and before[0] == now[0] else now
         ready = engine is not None and engine.ready
         if engine is not None and ready:
             known.proven = engine.engine.spec_hash

@@ -223,6 +223,18 @@ async def test_a_measured_size_takes_the_place_of_what_was_thought(scene: Scene)
     assert len(scene.there) == 1
 
 
+async def test_a_model_takes_the_room_that_it_needed_at_its_largest(scene: Scene) -> None:
+    scene.add("a", sizeHint="40Mi")
+    await scene.lives(5)
+    for size_mib in (80, 40):
+        scene.change("a", memory_bytes=size_mib * 1024**2)
+        await scene.lives(2)
+    scene.add("b", sizeHint="40Mi")
+    for _ in range(10):
+        await scene.lives(1)
+        assert len(scene.world.cluster.running) <= 1
+
+
 async def test_an_edit_gives_up_the_place_before_the_new_spec_takes_it(scene: Scene) -> None:
     await two_in_the_room_of_one(scene)
     before = scene.engine("b")
