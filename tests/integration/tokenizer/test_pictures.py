@@ -74,11 +74,11 @@ def test_a_thousand_bombs_are_refused_and_nothing_grows(tokenizer: RunningTokeni
     chat = picture_chat(("What?", bomb(10_000, 10_000)))
     body = json.dumps({"digest": tokenizer.digest, "chat": chat, "picture_limits": {}}).encode()
     for _ in range(20):
-        assert_picture_refused(tokenizer.post_bytes(names.PREPARE_PATH, body), "found more")
+        assert_picture_refused(tokenizer.post_bytes(names.PREPARE_PATH, body), "found 10000 x 10000")
     family = [psutil.Process(pid) for pid in (tokenizer.pid, tokenizer.zygote(), *tokenizer.children())]
     before = [process.memory_info().rss for process in family]
     for _ in range(BOMBS):
-        assert_picture_refused(tokenizer.post_bytes(names.PREPARE_PATH, body), "found more")
+        assert_picture_refused(tokenizer.post_bytes(names.PREPARE_PATH, body), "found 10000 x 10000")
     after = [process.memory_info().rss for process in family]
     assert max(now - then for then, now in zip(before, after, strict=True)) < GROWTH_BYTES
     assert_serves(tokenizer)
