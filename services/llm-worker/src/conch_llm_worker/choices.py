@@ -12,7 +12,8 @@ from contextlib import suppress
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
-from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt, Usage
+from conch_contracts.messages.generation import Api, GenerateRequest, PreparedPrompt, Usage
+from conch_contracts.messages.message import changed
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_kit.triton.tensors import is_final
 from conch_llm_worker.answer_writer import AnswerWriter
@@ -230,6 +231,9 @@ class Choices:
         parsing = self._request.parsing
         if parsing is None:
             return generation.feed
+        if self._request.api is Api.MESSAGES and parsing.thinking is not None:
+            # Blocks tell of thinking whose text is not shown: `MessageContent` leaves that out.
+            parsing = changed(parsing, thinking=changed(parsing.thinking, show=True))
         parsed = ParsedGeneration.of(generation, parsing, self._vocabulary, report_tokens=self._rules.report_tokens)
         self._parsed.append(parsed)
         return parsed.feed
