@@ -28,6 +28,9 @@ _OPTIONS = (
     ("grpc.so_reuseport", 0),
     ("grpc.max_receive_message_length", 64 * 1024),
     ("grpc.keepalive_time_ms", 60_000),  # so that a stream whose reader has vanished ends
+    # KEDA opens all its streams at once when an operator has gone: by default 1,000 calls may wait to be taken.
+    ("grpc.server.max_pending_requests", 20_000),
+    ("grpc.server.max_pending_requests_hard_limit", 20_000),
 )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,6 +126,17 @@ async def test_a_stream_that_was_cut_hears_the_state_when_it_is_opened_again(sce
     for _ in range(3):
         async with scene.keda.activity() as following:
             assert await following() is True
+
+
+async def test_the_streams_of_very_many_models_open_at_once(scene: Scene) -> None:
+    """KEDA opens all of them together when an operator has gone."""
+    names = [f"model-{number}" for number in range(1500)]
+    for name in names:
+        scene.models.put(name)
+    scene.gateways.says()
+    async with AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(scene.keda.activity(name)) for name in names]
+        assert await asyncio.gather(*(following() for following in streams)) == [False] * len(names)
 
 
 async def test_streams_end_by_themselves_with_their_operator(scene: Scene) -> None:
