@@ -26,6 +26,7 @@ from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
 from conch_kit.triton.message_limits import MAX_PROBE_BYTES
 from conch_operator.agent.tokens import AgentTokens
+from conch_operator.external_scaler.process import external_scaler
 from conch_operator.kubernetes.api.backoff import Attempts
 from conch_operator.kubernetes.api.caching_client import CachingApi
 from conch_operator.kubernetes.api.client import KubernetesApi, NotLeading
@@ -84,7 +85,7 @@ class Operator:
                 await leadership.release()
 
     async def _until_first_ends(self, leadership: Leadership) -> None:
-        """Serve health and metrics, and lead; the end of one ends the other, and its error is the process's."""
+        """Serve health, metrics and KEDA, and lead; the end of one ends all, and its error is the process's."""
         serving = serve(
             _nothing, self._settings, health=Health(live=lambda: True, ready=lambda: None), metrics=self._registry
         )
@@ -92,6 +93,8 @@ class Operator:
             asyncio.create_task(serving, name="serving"),
             asyncio.create_task(self._lead(leadership), name="leading"),
         ]
+        if self._settings.external_scaler_port is not None:
+            tasks.append(asyncio.create_task(self._scale_for_others(), name="external scaler"))
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -100,6 +103,10 @@ class Operator:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _scale_for_others(self) -> None:
+        async with external_scaler(self._settings, self._release):
+            await asyncio.Event().wait()
 
     async def _lead(self, leadership: Leadership) -> None:
         while True:

@@ -193,6 +193,9 @@ def _rest(given: PolicyInput) -> Fault | None:
         return Fault(Reason.SCALED_TO_ZERO, f"Requests wait for an engine that is being started. {why.message}")
     start_s = given.model.scaled.start_s if given.model.scaled is not None else None
     takes = "" if start_s is None else f", which takes about {max(1, round(start_s))} s"
+    if given.model.deployment.spec.waits_for_others:
+        message = f"No engine runs. A request waits until the autoscaler of the model has started one{takes}."
+        return Fault(Reason.SCALED_TO_ZERO, message)
     return Fault(Reason.SCALED_TO_ZERO, f"No engine runs. A request starts one{takes}, and waits for it.")
 
 

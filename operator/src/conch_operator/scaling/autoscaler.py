@@ -2,6 +2,9 @@
 
 Between two rounds only the numbers are looked at, so a wish for a model that rests is answered at once: `wake` starts
 its engine on the cluster while the next round is still to come.
+
+Where somebody else decides and requests wait for that (`routing.hold`), what is known of a model is the same, and the
+number of its engines is what its spec says.
 """
 
 import asyncio
@@ -81,10 +84,8 @@ class _Model:
     failure: str | None = None
 
     @property
-    def scaling(self) -> ScalingSpec:
-        scaling = self.deployed.deployment.spec.scaling
-        assert scaling is not None
-        return scaling
+    def scaling(self) -> ScalingSpec | None:
+        return self.deployed.deployment.spec.scaling
 
 
 class Autoscaler(BackgroundLoops):
@@ -113,7 +114,7 @@ class Autoscaler(BackgroundLoops):
     def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
         """Return the models with the number of engines that each is to have now."""
         self._gateways = observed.gateways
-        scaled = [model for model in desired.models if model.deployment.spec.scaling is not None]
+        scaled = [model for model in desired.models if _is_kept(model)]
         self._models = {model.id: self._looked_at(model, observed, before.get(model.id)) for model in scaled}
         for known in self._models.values():
             self._decide(known)
@@ -155,7 +156,11 @@ class Autoscaler(BackgroundLoops):
         before = known.scaler.desired
         load = self._book.of(known.deployed.id, self._gateways)
         known.complete = load.complete
-        known.scaler.decide(load, self._bounds(known), replace(known.seen, drained=drained), now)
+        if known.scaling is None:
+            known.scaler.follow(known.deployed.deployment.spec.replicas, now)
+        else:
+            bounds = self._bounds(known, known.scaling)
+            known.scaler.decide(load, bounds, replace(known.seen, drained=drained), now)
         if known.scaler.desired != before:
             known.scaled_at = timestamp()
             self._metrics.turned(before, known.scaler.desired, known.scaler.cause)
@@ -180,9 +185,8 @@ class Autoscaler(BackgroundLoops):
             self._metrics.wish_to_ready.observe(now_s - known.wish.at_s)
             known.wish = None
 
-    def _bounds(self, known: _Model) -> Bounds:
-        scaling, spec = known.scaling, known.deployed.deployment.spec
-        unix_s = self._unix_time()
+    def _bounds(self, known: _Model, scaling: ScalingSpec) -> Bounds:
+        spec, unix_s = known.deployed.deployment.spec, self._unix_time()
         least, why = scaling.min_replicas, Cause.MINIMUM
         if (asked := scheduled_minimum(scaling.schedules, unix_s, known.starts.usual_s)) > least:
             least, why = asked, Cause.SCHEDULE
@@ -207,7 +211,8 @@ class Autoscaler(BackgroundLoops):
             known = self._found(model, engines, before)
         updated = observed.updated_engines_of(model.id) if model.id in observed.specs else engines
         if known.spec != _spec_of(model):  # which engines are of this spec the next round can tell
-            known.spec, known.proven = _spec_of(model), False
+            # Nobody here starts an engine to see what an edit is worth where somebody else decides.
+            known.spec, known.proven = _spec_of(model), known.proven and model.deployment.spec.waits_for_others
         elif any(engine.ready for engine in updated):
             known.proven = True
         known.deployed = model
@@ -230,13 +235,17 @@ class Autoscaler(BackgroundLoops):
     def _found(self, model: DesiredModel, engines: tuple[ObservedEngine, ...], before: ModelStatus | None) -> _Model:
         """Begin with what is there: the work of an operator before this one."""
         said = before.scaling if before is not None and before.observed_generation == model.generation else None
-        ready = before.condition(ConditionType.READY) if before is not None and said is not None else None
-        rests = ready is not None and ready.holds and ready.reason is Reason.SCALED_TO_ZERO
+        ready = before.condition(ConditionType.READY) if before is not None else None
+        proven = (
+            ready is not None
+            and ready.holds
+            and (model.deployment.spec.waits_for_others or (said is not None and ready.reason is Reason.SCALED_TO_ZERO))
+        )
         present = sum(engine.stays for engine in engines)
         starts = StartTimes([float(said.start_seconds)] if said is not None and said.start_seconds else ())
         scaler = EngineScaler(max(present, said.desired if said is not None else 0), self._book.clock(), starts)
         scaled_at = said.last_scale_time if said is not None else None
-        return _Model(_spec_of(model), model, scaler, starts, rests, scaled_at)
+        return _Model(_spec_of(model), model, scaler, starts, proven, scaled_at)
 
     def _time_starts(self, known: _Model, engines: tuple[ObservedEngine, ...], now_s: float) -> None:
         """Measure from when an engine is first seen until it answers; those that answered before are not measured."""
@@ -271,6 +280,11 @@ class Autoscaler(BackgroundLoops):
             taken=self._book.taken(known.deployed.id),
             order=next(self._orders),
         )
+
+
+def _is_kept(model: DesiredModel) -> bool:
+    """Return whether requests may wait for an engine of its own to start."""
+    return model.deployment.spec.scaling is not None or model.deployment.spec.waits_for_others
 
 
 def _spec_of(model: DesiredModel) -> str:

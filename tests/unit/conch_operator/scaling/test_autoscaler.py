@@ -306,6 +306,61 @@ async def test_a_later_operator_takes_none_of_the_engines_that_it_finds(scene: S
     assert len(scene.world.cluster.running) == found
 
 
+async def followed(scene: Scene, replicas: int, **spec: Any) -> ModelStatus:
+    """Have somebody else set so many replicas, of a model whose requests wait for that, and let it settle."""
+    scene.model = scene.world.model(replicas=replicas, routing={"hold": 9}, **spec)
+    await scene.lives(3)
+    scene.ends()
+    return await scene.lives(2)
+
+
+async def test_where_somebody_else_decides_requests_wait_for_that_and_start_nothing(scene: Scene) -> None:
+    assert (await followed(scene, 1)).ready
+    status = await followed(scene, 0)
+    ready = status.condition(ConditionType.READY)
+    assert ready is not None
+    assert (ready.holds, ready.reason, status.replicas) == (True, Reason.SCALED_TO_ZERO, 0)
+    assert "waits until the autoscaler of the model has started one" in ready.message
+    assert (scene.route.wakes, scene.route.engines_wanted, scene.route.hold_max) == (True, True, 9)
+    assert scene.route.start_s is not None
+    status = await scene.lives(20, held=5)
+    assert (scene.world.cluster.running, scene.woken) == ({}, [])
+    assert status.scaling is not None
+    assert (status.scaling.desired, status.scaling.reason) == (0, "Replicas")
+    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    await followed(scene, 1)
+    assert (len(scene.world.cluster.running), scene.addresses, scene.route.wakes) == (1, [], True)
+    scene.world.willing.gone = set()
+    assert (await scene.lives(3, held=5)).ready_replicas == 1
+
+
+async def test_where_somebody_else_decides_an_engine_that_fails_makes_requests_fail(scene: Scene) -> None:
+    await followed(scene, 1)
+    await followed(scene, 0)
+    await followed(scene, 0, engine={"cpu": {"maxBatchSize": 2}})
+    assert scene.route.wakes, "nobody else would start an engine to prove an edit"
+    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    await followed(scene, 1, engine={"cpu": {"maxBatchSize": 2}})
+    ((name, engine),) = scene.world.cluster.running.items()
+    scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.EXITED, detail="ended with status 1.")
+    assert not (await scene.lives(2, held=1)).ready
+    assert scene.route.start_failed == "its status says why."
+
+
+async def test_a_model_that_has_never_answered_and_that_nobody_starts_has_no_replicas(scene: Scene) -> None:
+    ready = (await followed(scene, 0)).condition(ConditionType.READY)
+    assert ready is not None
+    assert (ready.holds, ready.reason) == (False, Reason.NO_REPLICAS)
+
+
+async def test_a_later_operator_has_requests_wait_as_before(scene: Scene) -> None:
+    await followed(scene, 1)
+    await followed(scene, 0)
+    scene.world.reconciler = Reconciler(replace(scene.world.ports, scaling=(scene.later(),)), retry_s=0)
+    status = (await scene.world.rounds(scene.model, count=3))[TINY]
+    assert (status.ready, scene.route.wakes) == (True, True)
+
+
 async def test_a_tokenizer_that_the_registry_has_lost_wakes_a_model_that_has_it(scene: Scene) -> None:
     await at_rest(scene)
     scene.world.registry.stored.clear()
