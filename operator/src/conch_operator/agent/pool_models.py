@@ -30,7 +30,8 @@ class ChangeLog:
         if (agent, count) == (self.agent, self.count):
             self._news.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), min(wait_s, _LONGEST_WAIT_S))
+                async with asyncio.timeout(min(wait_s, _LONGEST_WAIT_S)):  # wait_for may lose a cancellation
+                    await self._news.wait()
 
 
 class PoolModels:
