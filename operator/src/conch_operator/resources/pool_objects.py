@@ -2,7 +2,7 @@
 
 The pod has a Triton server without a model, and an agent that loads them into it. Both see each other's processes, so
 the agent can tell how much memory each model takes, read the models' folders where the server has them, and end a
-server that does not let go of a model. The model repository is theirs alone; the server cannot write into it.
+server that does not let go of a model. The model repository is theirs alone; the server's mount of it is read-only.
 """
 
 from dataclasses import dataclass
