@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from conch_contracts.names import POOL_LABEL, EngineAddress, PoolId
+from conch_contracts.names import POOL_LABEL, SPEC_HASH_LABEL, EngineAddress, PoolId
 from conch_operator.agent.pool_messages import PoolQuestion, PoolReport
 from conch_operator.agent.tokens import AgentOwner
 from conch_operator.kubernetes.api.client import KubernetesApi
@@ -55,6 +55,10 @@ class PoolPod:
     """Why it does not run."""
     ready: bool = False
     """Whether the kubelet has found that its server answers."""
+    template: str = ""
+    """The hash of the template that it was made from."""
+    claims: frozenset[str] = frozenset()
+    """The PersistentVolumeClaims that it mounts."""
 
     @property
     def live(self) -> bool:
@@ -123,6 +127,11 @@ class PoolPods:
             pod for pod in self._pods.get(pool, ()) if pod != current and pod.live and (pod.held or not pod.leaving)
         ]
 
+    def coming(self, pool: PoolId) -> Sequence[PoolPod]:
+        """Return the pods that are to serve and do not yet."""
+        current = self.current(pool)
+        return [pod for pod in self._pods.get(pool, ()) if pod != current and not pod.leaving and not pod.live]
+
     @property
     def pools(self) -> Sequence[PoolId]:
         """Return the pools that have pods."""
@@ -178,6 +187,8 @@ class PoolPods:
             report=None if (report := self._reports.get(uid)) is None else _of_namespace(report, meta["namespace"]),
             fault=event_fault or pod_fault(pod),
             ready=any(one["name"] == TRITON and one["ready"] for one in pod["status"].get("containerStatuses", ())),
+            template=meta["labels"].get(SPEC_HASH_LABEL, ""),
+            claims=_claims(pod),
         )
 
     def _held(self, pods: Sequence[PoolPod]) -> list[PoolPod]:
@@ -191,6 +202,11 @@ class PoolPods:
 
 def _pool(pod: Object) -> PoolId:
     return PoolId(f"{pod['metadata']['namespace']}/{pod['metadata']['labels'][POOL_LABEL]}")
+
+
+def _claims(pod: Object) -> frozenset[str]:
+    named = (volume.get("persistentVolumeClaim", {}).get("claimName") for volume in pod["spec"].get("volumes", ()))
+    return frozenset(claim for claim in named if claim is not None)
 
 
 def _of_namespace(report: PoolReport, namespace: str) -> PoolReport:

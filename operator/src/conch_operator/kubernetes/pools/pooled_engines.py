@@ -27,7 +27,8 @@ from conch_operator.state import ClusterEngine, DesiredModel, EngineComponent, E
 log = logging.getLogger(__name__)
 
 _EARLIER = 1000
-"""Of two pods made in the same second, loads in the newer one count as later ones anyway."""
+"""The loads of a newer pod count above those of an older one, up to 999 each."""
+_ON_ITS_WAY = Fault(Reason.ROLLING_OUT, "The pod that the pool asks for is being started; one before it may serve.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class PooledEngines:
         self._ordering: CallsInFlight[str, PoolReport | None] = CallsInFlight(background, AT_ONCE)
         self._releasing: CallsInFlight[str, bool] = CallsInFlight(background, AT_ONCE)
         self._faults: Mapping[PoolId, Fault] = {}
+        self._refused: Mapping[PoolId, Fault] = {}
+        """Why objects of pools cannot be made."""
 
     async def observe(self, wanted: WantedPools) -> None:
         """Read what is there; raises ApiError when it is not known completely."""
@@ -65,6 +68,8 @@ class PooledEngines:
             if name not in there and pool in wanted.pools
         }
         self._stopping &= there
+        serving = {pod.uid for pool in self._pods.pools if (pod := self._pods.current(pool)) is not None}
+        self._told = {uid: told for uid, told in self._told.items() if uid in serving}
 
     def engines(self) -> tuple[ClusterEngine, ...]:
         """Return the engines of all pools, as they were last read."""
@@ -88,8 +93,8 @@ class PooledEngines:
 
     async def act(self, steps: Plan) -> Acted:
         """Make the objects of every pool, and have loaded and unloaded what the plan names."""
-        refused = await self._kept.make(self._wanted.pools, self._pods.staying)
-        self._faults = {pool: fault for pool in self._wanted.pools if (fault := self._fault(pool, refused)) is not None}
+        self._refused = await self._kept.make(self._wanted.pools, self._pods.staying)
+        self._faults = {pool: fault for pool in self._wanted.pools if (fault := self._fault(pool)) is not None}
         for component in steps.start:
             self._start(component)
         stop = frozenset(steps.stop)
@@ -179,13 +184,26 @@ class PooledEngines:
             return self._unreadable(pool)
         return spec_fault(model.deployment) or pool_fault(model.deployment, pool, found.spec if found else None)
 
-    def _fault(self, pool: PoolId, refused: Mapping[PoolId, Fault]) -> Fault | None:
+    def _fault(self, pool: PoolId) -> Fault | None:
         pod = self._pods.current(pool)
         if pod is not None and pod.live:
             return None
-        fault = (None if pod is None else pod.fault) or refused.get(pool)
+        fault = (None if pod is None else pod.fault) or self._refused.get(pool)
         name = pool.partition("/")[2]
         return None if fault is None else Fault(fault.reason, f"The EnginePool {name} has no server: {fault.message}")
+
+    def unapplied(self, pool: PoolId) -> Fault | None:
+        """Return why what serves a pool is not what it asks for; None where it is."""
+        if pool in self._wanted.unreadable:
+            fault = self._unreadable(pool)
+            return replace(fault, message=f"{fault.message} What serves it goes on as it is.")
+        if pool in self._refused:
+            return self._refused[pool]
+        planned, current = self._kept.template(pool), self._pods.current(pool)
+        if current is not None and current.live and current.template == planned:
+            return None
+        coming = [pod for pod in (current, *self._pods.coming(pool)) if pod is not None and pod.template == planned]
+        return next((pod.fault for pod in coming if pod.fault is not None), _ON_ITS_WAY)
 
     def _unreadable(self, pool: PoolId) -> Fault:
         cause = self._wanted.unreadable[pool].rstrip(".")

@@ -10,7 +10,7 @@ from conch_operator.agent.messages import SourceReport
 from conch_operator.agent.pool_messages import FolderQuestion
 from conch_operator.kubernetes.pods.agent_client import AT_ONCE, Agents, AgentUnavailable
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
-from conch_operator.kubernetes.pools.pool_pods import PoolPods
+from conch_operator.kubernetes.pools.pool_pods import PoolPod, PoolPods
 from conch_operator.kubernetes.sources import ASK_AGAIN_S, AgentSources, Answer, answer_of
 from conch_operator.model_folder.reader import needs_of
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
@@ -62,7 +62,9 @@ class PooledSources:
         for model_id, question in asked.items():
             pool = placed[model_id].deployment.pool_id
             pod = None if pool is None else self._pods.current(pool)
-            if pod is not None and pod.live and pod.agent is not None and self._is_due(model_id, question, pod.uid):
+            if pod is None or not pod.live or pod.agent is None or not _mounts(pod, placed[model_id]):
+                continue
+            if self._is_due(model_id, question, pod.uid):
                 calls[model_id] = partial(self._ask, pod.agent, pod.uid, question)
         said = await self._questions.run(calls)
         self._known |= {model_id: known for model_id, known in said.items() if known is not None}
@@ -99,6 +101,12 @@ class PooledSources:
         except AgentUnavailable:
             return None
         return _Known(question, pod, answer_of(report), self._clock())
+
+
+def _mounts(pod: PoolPod, model: DesiredModel) -> bool:
+    """Return whether a pod can have a model's folder: one from before the claim was named cannot."""
+    claim = model.deployment.spec.source.pvc
+    return claim is None or claim.claim_name in pod.claims
 
 
 def _question(model: DesiredModel) -> FolderQuestion:

@@ -24,7 +24,8 @@ def pod(uid: str, created: int = 0, **meta: Any) -> Object:
     made = {"name": uid, "uid": uid, "namespace": "ns", "labels": LABELS, **meta}
     made["creationTimestamp"] = f"2026-01-01T00:00:{created:02}Z"
     status = {"podIP": f"10.0.0.{created}", "initContainerStatuses": [{"name": "agent", "state": {"running": {}}}]}
-    return made_by({"metadata": made, "status": status | {"phase": "Running"}})
+    volumes = [{"name": "a", "persistentVolumeClaim": {"claimName": "a"}}, {"name": "tmp", "emptyDir": {}}]
+    return made_by({"metadata": made, "spec": {"volumes": volumes}, "status": status | {"phase": "Running"}})
 
 
 def ending(uid: str) -> Object:
@@ -145,6 +146,15 @@ async def test_what_an_agent_said_before_does_not_replace_what_it_says_now() -> 
         assert found is not None
         assert found.report is not None
         assert found.report.changes == kept
+
+
+async def test_a_pod_that_does_not_run_yet_is_coming_and_names_what_it_mounts_and_is_made_of() -> None:
+    around, pods = scene()
+    around.pods, around.live = [pod("old", 1), pod("new", 2)], {"10.0.0.1"}
+    around.pods[1]["metadata"]["labels"] = LABELS | {"conch.dev/spec-hash": "h"}
+    await pods.observe([DEPLOYMENT])
+    (coming,) = pods.coming(POOL)
+    assert (coming.uid, coming.template, coming.claims) == ("new", "h", {"a"})
 
 
 async def test_an_agent_is_believed_about_models_of_its_own_namespace_alone() -> None:
