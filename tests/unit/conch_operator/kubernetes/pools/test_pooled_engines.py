@@ -15,7 +15,6 @@ from conch_operator.kubernetes.pods.pod_status import AgentAddress
 from conch_operator.kubernetes.pools.pool_pods import PoolPod
 from conch_operator.kubernetes.pools.pool_status_writer import MOST_RESIDENTS, PoolStatusWriter, pool_status
 from conch_operator.kubernetes.pools.pooled_engines import PooledEngines
-from conch_operator.kubernetes.pools.pooled_sources import PooledSources
 from conch_operator.kubernetes.pools.wanted_pools import WantedPools, read_pools
 from conch_operator.reconcile.engine_steps import engine_steps
 from conch_operator.reconcile.plan import Plan
@@ -325,27 +324,3 @@ async def test_what_was_told_to_pods_that_are_gone_is_forgotten() -> None:
     around.pod = None
     await rounds(engines)
     assert not engines._told
-
-
-@pytest.mark.parametrize(("mounts", "asked"), [(frozenset(), 0), (frozenset({"a"}), 1)])
-async def test_no_folder_of_a_claim_is_asked_from_a_pod_that_does_not_mount_it(
-    mounts: frozenset[str], asked: int
-) -> None:
-    class Agents:
-        questions = 0
-
-        async def folder(self, *_: object) -> Any:
-            self.questions += 1
-            raise AgentUnavailable("it is away")
-
-    class Others:
-        async def read_all(self, models: object) -> dict[Any, Any]:
-            return {}
-
-    agents: Any = Agents()
-    others: Any = Others()
-    pods: Any = Around(pod=pod("a", claims=mounts))
-    source = {"pvc": {"claimName": "a", "path": "b"}}
-    model = desired_model(kind="Embedding", placement={"pool": "small"}, source=source)
-    await PooledSources(pods, agents, others, lambda _: None).read_all([model])
-    assert agents.questions == asked
