@@ -132,9 +132,7 @@ class PooledModel:
 
     @property
     def gone(self) -> bool:
-        """Return whether it was told to stop and nothing of it is left; raises what is a fault of the code."""
-        if self._task.done():
-            self._task.result()
+        """Return whether it was told to stop and nothing of it is left."""
         return self._task.done()
 
     @property
@@ -184,12 +182,24 @@ class PooledModel:
     async def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                await self._serve()
+                await self._serve_or_fail()
             if self._server.process.phase is EnginePhase.RUNNING:
                 await self._unload()
+        except Exception:  # the end of a task: the others in the server hear nothing of it
+            log.exception("A model was not unloaded; its server is ended.", extra={"engine": self.loadable.name})
+            self._server.process.restart()
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._changed()
+
+    async def _serve_or_fail(self) -> None:
+        try:
+            await self._serve()
+        except Exception as error:  # likewise; it is tried again when whoever wants the model has it stopped and loaded
+            log.exception("A model fails by a fault of Conch.", extra={"engine": self.loadable.name})
+            message = f"It fails by a fault of Conch: {type(error).__name__}: {error}. Report it, with the stack in the log"
+            self._enter(EnginePhase.BLOCKED, Fault(Reason.ENGINE_LOAD_FAILED, f"{message} of what loads models."))
+            await self._stopping.wait()
 
     async def _serve(self) -> None:
         """Load the model, and return when it is to be unloaded, or the server's run is over."""

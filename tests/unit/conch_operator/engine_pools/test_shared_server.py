@@ -124,6 +124,27 @@ async def test_a_server_that_does_not_let_go_of_a_model_is_ended_and_has_the_oth
     await scene.are(good=RUNNING)
 
 
+async def test_a_model_that_fails_by_a_fault_of_the_code_is_alone_in_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(server: int, folder: Path) -> tuple[int, ...]:
+        if folder.name == "odd":
+            raise ZeroDivisionError("nobody has thought of that")
+        return ()
+
+    monkeypatch.setattr(shared_server, "stubs_of", measured)
+    scene.process.pid = 1
+    scene.models.load(loadable("good"))
+    scene.models.load(loadable("odd"))
+    await scene.are(good=RUNNING, odd=BLOCKED)
+    fault = next(engine.fault for engine in scene.models.seen if engine.name == "odd")
+    assert fault is not None
+    assert "a fault of Conch: ZeroDivisionError: nobody has thought of that" in fault.message
+    scene.models.stop(EngineName("odd"))  # and when it is unloaded
+    await eventually(lambda: scene.process.incarnation == 2, "another run of the server")
+    await scene.are(good=RUNNING)
+
+
 async def test_a_size_is_taken_over_when_it_has_changed_by_more_than_a_little(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
