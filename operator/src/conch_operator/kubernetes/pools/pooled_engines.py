@@ -88,7 +88,7 @@ class PooledEngines:
         return None
 
     def fault_of(self, pool: PoolId) -> Fault | None:
-        """Return why a pool's server does not run; None while it does, or is only starting."""
+        """Return why a pool's server does not run or cannot be told anything; None while it does, or only starts."""
         return self._faults.get(pool)
 
     async def act(self, steps: Plan) -> Acted:
@@ -186,11 +186,11 @@ class PooledEngines:
 
     def _fault(self, pool: PoolId) -> Fault | None:
         pod = self._pods.current(pool)
-        if pod is not None and pod.live:
+        if pod is not None and pod.live and not pod.silent:
             return None
         fault = (None if pod is None else pod.fault) or self._refused.get(pool)
-        name = pool.partition("/")[2]
-        return None if fault is None else Fault(fault.reason, f"The EnginePool {name} has no server: {fault.message}")
+        name, lacks = pool.partition("/")[2], "takes no orders" if pod is not None and pod.live else "has no server"
+        return None if fault is None else Fault(fault.reason, f"The EnginePool {name} {lacks}: {fault.message}")
 
     def unapplied(self, pool: PoolId) -> Fault | None:
         """Return why what serves a pool is not what it asks for; None where it is."""

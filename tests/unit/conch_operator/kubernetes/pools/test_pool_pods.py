@@ -1,5 +1,6 @@
 """Which pod of a pool serves, and how long one that is replaced does."""
 
+import asyncio
 from typing import Any
 
 from conch_contracts.names import Digest, EngineAddress, ModelId, PoolId
@@ -10,9 +11,11 @@ from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.pods.agent_client import AgentUnavailable
 from conch_operator.kubernetes.pods.hold_times import ALONE_S, LONGEST_HOLD_S
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
-from conch_operator.kubernetes.pools.pool_pods import SILENCE_S, PoolPods
+from conch_operator.kubernetes.pools.pool_pods import LONGEST_SILENCE_S, SILENCE_S, PoolPods
+from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.state import ClusterEngine, EngineContract, EngineName, EnginePhase
 from testkit.builders.owned_pods import made_by, replica_sets_of
+from testkit.waiting import eventually
 
 POOL = PoolId("ns/small")
 LABELS = {"conch.dev/engine-pool": "small", "app.kubernetes.io/component": "engine"}
@@ -33,7 +36,7 @@ def ending(uid: str) -> Object:
 
 
 class Around(KubernetesApi):
-    """An API server with these pods, and their agents."""
+    """An API server with these pods, and their agents, which have news whenever they are asked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +56,7 @@ class Around(KubernetesApi):
         if agent.host not in self.live:
             raise AgentUnavailable("it is away")
         return PoolReport(
-            agent=agent.host, changes=asked.changes, live=self.runs, models=self.models, tokenizers=self.tokenizers
+            agent=agent.host, changes=asked.changes + 1, live=self.runs, models=self.models, tokenizers=self.tokenizers
         )
 
 
@@ -135,9 +138,68 @@ async def test_an_agent_that_does_not_answer_is_asked_again_after_a_while() -> N
     assert around.asked == ["10.0.0.0"] * 2
 
 
-async def test_what_an_agent_said_before_does_not_replace_what_it_says_now() -> None:
+async def test_an_agent_that_has_answered_nothing_for_long_is_a_fault_and_what_it_said_is_kept() -> None:
     around, pods = scene()
     around.pods, around.live = [pod("a")], {"10.0.0.0"}
+    await pods.observe([DEPLOYMENT])
+    around.live = set()
+    said = []
+    for around.now in (LONGEST_SILENCE_S - 1, LONGEST_SILENCE_S):
+        await pods.observe([DEPLOYMENT])
+        found = pods.current(POOL)
+        assert found is not None
+        said.append((found.live, found.silent, found.fault is not None))
+    assert said == [(True, False, False), (True, True, True)]
+    around.live = {"10.0.0.0"}
+    around.now += SILENCE_S
+    await pods.observe([DEPLOYMENT])
+    found = pods.current(POOL)
+    assert found is not None
+    assert (found.silent, found.fault) == (False, None)
+
+
+async def test_so_is_one_that_runs_and_has_never_answered() -> None:
+    around, pods = scene()
+    around.pods = [pod("a")]
+    said = []
+    for around.now in (0, LONGEST_SILENCE_S):
+        await pods.observe([DEPLOYMENT])
+        found = pods.current(POOL)
+        assert found is not None
+        said.append((found.live, found.fault is not None))
+    assert said == [(False, False), (False, True)]
+
+
+async def test_only_news_of_an_agent_begin_a_round() -> None:
+    around, news = Around(), asyncio.Semaphore(0)
+    around.pods, changed, answers = [pod("a")], [], []
+
+    async def pool_report(agent: AgentAddress, asked: PoolQuestion) -> PoolReport:
+        if asked.wait_s:
+            answers.append(asked.changes)
+            if len(answers) > 1:
+                await news.acquire()
+        return PoolReport(agent="a", changes=max(1, len(answers) - 1), live=True)
+
+    around.pool_report = pool_report  # type: ignore[method-assign]
+    async with asyncio.TaskGroup() as tasks:
+        background = Background(tasks.create_task, lambda: changed.append(1), 0.05)
+        agents: Any = around
+        pods = PoolPods(around, agents, [None], background=background)
+        for _ in range(2):
+            await pods.observe([DEPLOYMENT])
+        await eventually(lambda: len(answers) == 2, "a question after an answer without news")
+        assert changed == []
+        news.release()
+        await eventually(lambda: len(answers) == 3, "a question after another answer without news")
+        assert changed == []
+        news.release()
+        await eventually(lambda: changed == [1], "news")
+
+
+async def test_what_an_agent_said_before_does_not_replace_what_it_says_now() -> None:
+    around, pods = scene()
+    around.pods = [pod("a")]
     await pods.observe([DEPLOYMENT])
     for changes, kept in ((2, 2), (1, 2), (3, 3)):
         pods.heard("a", PoolReport(agent="10.0.0.0", changes=changes, live=True))

@@ -228,6 +228,11 @@ async def test_models_hear_why_their_pool_has_no_server() -> None:
     around.pod = pod("a", live=True, fault=unschedulable)
     await engines.observe(WANTED)
     assert (await engines.act(REST)).rejected == {}
+    away = Fault(Reason.ENGINE_UNREACHABLE, "Its agent is away.")
+    around.pod = pod("a", silent=True, fault=away)
+    await engines.observe(WANTED)
+    rejected = (await engines.act(REST)).rejected[MODEL.id]
+    assert rejected == Fault(Reason.ENGINE_UNREACHABLE, "The EnginePool small takes no orders: Its agent is away.")
     around.pod, around.refused = None, {POOL: Fault(Reason.REJECTED, "Exceeded quota.")}
     await engines.observe(WANTED)
     assert (await engines.act(REST)).rejected[MODEL.id].reason is Reason.REJECTED
