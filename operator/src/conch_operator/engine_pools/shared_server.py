@@ -9,7 +9,7 @@ its server is ended then, and the others are loaded again.
 import asyncio
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,11 +116,18 @@ class PooledModel:
     """One model in the server, from when it is wanted until nothing of it is left."""
 
     def __init__(
-        self, loadable: Loadable, server: SharedServer, loads: asyncio.Semaphore, changed: Callable[[], None]
+        self,
+        loadable: Loadable,
+        server: SharedServer,
+        loads: asyncio.Semaphore,
+        changed: Callable[[], None],
+        before: Sequence["PooledModel"] = (),
     ) -> None:
+        """Begin at once, or when nothing is left of those `before` it that have its name in the server."""
         self.loadable = loadable
         self._server = server
         self._loads = loads
+        self._before = before
         self._changed = changed
         self._phase = EnginePhase.STARTING
         self._incarnation = 0
@@ -180,6 +187,18 @@ class PooledModel:
         return self._server.repository / self._name
 
     async def _run(self) -> None:
+        while self._must_wait and not self._stopping.is_set():  # noqa: ASYNC110 - one or the other ends it
+            await asyncio.sleep(_POLL_S)
+        if not self._must_wait:
+            await self._live()
+        self._changed()
+
+    @property
+    def _must_wait(self) -> bool:
+        """Return whether something is left of a model that has its name and folder."""
+        return not all(one.gone for one in self._before)
+
+    async def _live(self) -> None:
         try:
             while not self._stopping.is_set():
                 await self._serve_or_fail()
@@ -190,15 +209,15 @@ class PooledModel:
             self._server.process.restart()
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
-            self._changed()
 
     async def _serve_or_fail(self) -> None:
         try:
             await self._serve()
-        except Exception as error:  # likewise; it is tried again when whoever wants the model has it stopped and loaded
+        except Exception as error:  # likewise: whoever wants the model has it stopped and loaded again
             log.exception("A model fails by a fault of Conch.", extra={"engine": self.loadable.name})
-            message = f"It fails by a fault of Conch: {type(error).__name__}: {error}. Report it, with the stack in the log"
-            self._enter(EnginePhase.BLOCKED, Fault(Reason.ENGINE_LOAD_FAILED, f"{message} of what loads models."))
+            cause = f"{type(error).__name__}: {error}".rstrip(".")
+            message = f"It fails by a fault of Conch: {cause}. Report it with the stack that was logged."
+            self._enter(EnginePhase.BLOCKED, Fault(Reason.ENGINE_LOAD_FAILED, message))
             await self._stopping.wait()
 
     async def _serve(self) -> None:
@@ -317,7 +336,9 @@ class LoadedModels:
     def load(self, loadable: Loadable) -> None:
         """Have a model loaded, unless it is there."""
         if loadable.name not in self._models:
-            self._models[loadable.name] = PooledModel(loadable, self._server, self._loads, self._changed)
+            named = loadable.contract.triton_model
+            before = [one for one in self._models.values() if one.loadable.contract.triton_model == named]
+            self._models[loadable.name] = PooledModel(loadable, self._server, self._loads, self._changed, before)
 
     def restart(self, name: EngineName) -> None:
         """Have a model unloaded and loaded again, if it is there."""

@@ -129,6 +129,19 @@ async def test_it_loads_what_it_is_told_and_lets_go_of_the_rest(agent: Agent) ->
     await agent.has(two=RUNNING, three=RUNNING)
 
 
+async def test_an_order_that_comes_after_a_later_one_is_not_obeyed(agent: Agent) -> None:
+    start_server(agent.processes)
+    await agent.orders(fence=5, number=2, load=(loadable("one"),))
+    await agent.has(one=RUNNING)
+    for late in ((5, 1), (4, 9)):
+        await agent.orders(fence=late[0], number=late[1], load=(loadable("two"),), restart=(EngineName("one"),))
+        await agent.has(one=RUNNING)
+    await agent.orders(fence=6, number=1, load=(loadable("two"),))
+    await agent.has(two=RUNNING)
+    await agent.orders(load=(loadable("three"),))  # of an operator that does not tell
+    await agent.has(three=RUNNING)
+
+
 async def test_a_report_waits_until_something_has_changed(agent: Agent) -> None:
     known = await agent.reports()
     assert (known.live, known.models) == (False, ())

@@ -14,7 +14,7 @@ from conch_operator.engine_pools.shared_server import Loadable, LoadedModels, Sh
 from conch_operator.state import EngineContract, EngineName, EnginePhase
 from testkit.waiting import eventually
 
-RUNNING, BLOCKED = EnginePhase.RUNNING, EnginePhase.BLOCKED
+RUNNING, BLOCKED, STOPPING = EnginePhase.RUNNING, EnginePhase.BLOCKED, EnginePhase.STOPPING
 
 
 class Process:
@@ -36,6 +36,7 @@ class Triton:
         self.hanging: set[str] = set()
         self.loads: list[str] = []
         self.most_at_once = self._now = 0
+        self.unloads: asyncio.Semaphore | None = None
 
     async def repository_index(self, address: EngineAddress) -> object:
         return ()
@@ -52,14 +53,16 @@ class Triton:
             self._now -= 1
 
     async def unload_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
+        if self.unloads is not None:
+            await self.unloads.acquire()
         if model in self.hanging:
             await asyncio.sleep(timeout_s)
             raise EngineTimeout(f"no answer within {timeout_s:g} s", first=True)
 
 
-def loadable(name: str, longest_load_s: float = 60.0) -> Loadable:
-    contract = EngineContract(name, Dialect.ENCODER, 1)
-    files = {f"{name}/config.pbtxt": name}
+def loadable(name: str, longest_load_s: float = 60.0, triton_model: str = "") -> Loadable:
+    contract = EngineContract(triton_model or name, Dialect.ENCODER, 1)
+    files = {f"{contract.triton_model}/config.pbtxt": name}
     return Loadable(EngineName(name), ModelId(f"ns/{name}"), "s", contract, Digest("d" * 64), longest_load_s, files)
 
 
@@ -90,6 +93,23 @@ async def test_a_model_that_is_there_is_not_loaded_again(scene: Scene) -> None:
         await scene.are(one=RUNNING)
     assert scene.triton.loads == ["one"]
     assert (scene.folder / "one" / "config.pbtxt").read_text() == "one"
+
+
+async def test_a_model_comes_when_nothing_is_left_of_what_had_its_name(scene: Scene) -> None:
+    unloads = scene.triton.unloads = asyncio.Semaphore(0)
+    scene.models.load(loadable("first", triton_model="one"))
+    await scene.are(first=RUNNING)
+    scene.models.stop(EngineName("first"))
+    scene.models.load(loadable("second", triton_model="one"))
+    scene.models.load(loadable("given-up", triton_model="one"))
+    scene.models.stop(EngineName("given-up"))
+    scene.models.load(loadable("other"))
+    await scene.are(first=STOPPING, second=EnginePhase.STARTING, other=RUNNING)
+    assert scene.triton.loads == ["one", "other"]
+    assert (scene.folder / "one" / "config.pbtxt").read_text() == "first"
+    unloads.release()
+    await eventually(lambda: scene.phases().get("second") is RUNNING, "the second one")
+    assert (scene.folder / "one" / "config.pbtxt").read_text() == "second"
 
 
 async def test_loads_that_hang_fail_in_time_and_the_others_come_after_them(scene: Scene) -> None:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, PoolId
@@ -42,7 +43,12 @@ class _Told:
 class PooledEngines:
     """Has models loaded and unloaded."""
 
-    def __init__(self, kept: KeptObjects, pods: PoolPods, agents: Agents, background: Background = AWAITED) -> None:
+    def __init__(
+        self, kept: KeptObjects, pods: PoolPods, agents: Agents, background: Background = AWAITED, *, fence: int
+    ) -> None:
+        """Order in the name of the operator that has this fence."""
+        self._fence = fence
+        self._numbers = count(1)
         self._kept = kept
         self._pods = pods
         self._agents = agents
@@ -134,9 +140,12 @@ class PooledEngines:
             there = {engine.name for engine in pod.report.models}
             load = tuple(loadable for wanted_in, loadable in self._starting.values() if wanted_in == pool)
             keep = there - self._stopping
-            order = PoolOrder(keep=tuple(sorted(keep)), load=load, restart=tuple(sorted(restart & there)))
+            anew = tuple(sorted(restart & there))
             told = _Told(pod.report.agent, frozenset(keep | {loadable.name for loadable in load}))
-            if order.restart or self._told.get(pod.uid) != told:
+            if anew or self._told.get(pod.uid) != told:
+                order = PoolOrder(
+                    fence=self._fence, number=next(self._numbers), keep=tuple(sorted(keep)), load=load, restart=anew
+                )
                 calls[pod.uid] = partial(self._tell, pod, order, told)
         said = await self._ordering.run(calls)
         for uid, report in said.items():

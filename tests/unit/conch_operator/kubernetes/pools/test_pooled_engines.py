@@ -108,7 +108,7 @@ class Around:
 
 def scene(**given: Any) -> tuple[Around, PooledEngines]:
     around: Any = Around(**given)
-    return around, PooledEngines(around, around, around)
+    return around, PooledEngines(around, around, around, fence=7)
 
 
 async def rounds(engines: PooledEngines, *plans: Plan) -> None:
@@ -145,7 +145,7 @@ async def test_a_model_is_loaded_by_the_agent_and_told_of_once() -> None:
 async def test_an_agent_that_did_not_hear_is_told_again() -> None:
     around, engines = scene(pod=pod("a"), silent=True)
     await rounds(engines, START, REST)
-    assert len(around.orders) == 2
+    assert [(order.fence, order.number) for order in around.orders] == [(7, 1), (7, 2)]
 
 
 async def test_an_operator_that_begins_finds_what_is_loaded_and_lets_it_be() -> None:
@@ -158,7 +158,7 @@ async def test_an_operator_that_begins_finds_what_is_loaded_and_lets_it_be() -> 
 async def test_what_is_to_go_is_left_out_of_the_next_order_and_counts_until_it_has_gone() -> None:
     around, engines = scene(pod=pod("a", loaded()))
     await rounds(engines, replace(REST, stop=(COMPONENT.name,)), REST)
-    assert around.orders[-1] == PoolOrder()
+    assert (around.orders[-1].keep, around.orders[-1].load) == ((), ())
     assert [engine.phase for engine in engines.engines()] == [EnginePhase.STOPPING]
     around.pod = pod("a")
     await rounds(engines, REST)
