@@ -17,7 +17,6 @@ from typing import Protocol
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, ModelId
-from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import EngineError, EngineRejected
 from conch_operator.engine_pools.stub_processes import memory_of, stubs_of
 from conch_operator.probe.triton_request import load_cause
@@ -59,8 +58,8 @@ class ServerProcess(Protocol):
         """Kill what runs; it is started again."""
 
 
-class Index(Protocol):
-    """What is asked of a server."""
+class ModelControl(Protocol):
+    """How models are loaded into a server and unloaded."""
 
     async def repository_index(self, address: EngineAddress) -> object:
         """Return when the server answers; raises EngineError."""
@@ -95,7 +94,7 @@ class SharedServer:
     process: ServerProcess
     grpc: EngineAddress
     repository: Path
-    triton: TritonClient | Index
+    triton: ModelControl
 
     async def answers(self) -> int:
         """Wait until the server answers; return which of its runs does so."""
