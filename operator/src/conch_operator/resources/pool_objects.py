@@ -30,6 +30,7 @@ from conch_contracts.spec.quantities import quantity_value
 from conch_contracts.spec.runtimes import Runtime
 from conch_operator.agent.messages import ENGINE_PATH, WITHDRAWN_PATH
 from conch_operator.agent.pool_agent import POOL_REPOSITORY
+from conch_operator.agent.pool_folders import CLAIMS
 from conch_operator.agent.termination import LONGEST_HOLD_S
 from conch_operator.agent.tokens import AgentOwner, AgentTokens
 from conch_operator.resources.agent_container import AGENT
@@ -50,8 +51,6 @@ from conch_operator.settings import EngineSettings
 
 Object = dict[str, Any]
 
-CLAIMS = "/conch/claims"
-"""Below it the server has each claim of the pool, under its name."""
 CACHE = "/tmp/conch-cache"
 """Where the server keeps what it makes of models."""
 
