@@ -208,7 +208,7 @@ class PoolPods:
             created=int(datetime.fromisoformat(meta["creationTimestamp"]).timestamp()),
             leaving=uid in self._leaving_since,
             held=uid in self._leaving_since and uid not in self._released,
-            report=None if (report := self._reports.get(uid)) is None else _of_namespace(report, meta["namespace"]),
+            report=None if (report := self._reports.get(uid)) is None else _of_pool(report, _pool(pod)),
             fault=event_fault or pod_fault(pod) or (_silence(name) if silent else None),
             silent=silent,
             ready=any(one["name"] == TRITON and one["ready"] for one in pod["status"].get("containerStatuses", ())),
@@ -240,9 +240,14 @@ def _claims(pod: Object) -> frozenset[str]:
     return frozenset(claim for claim in named if claim is not None)
 
 
-def _of_namespace(report: PoolReport, namespace: str) -> PoolReport:
-    """Return what an agent may speak of: who can reach into its pod is nobody for the models of other namespaces."""
-    models = tuple(engine for engine in report.models if engine.model.partition("/")[0] == namespace)
+def _of_pool(report: PoolReport, pool: PoolId) -> PoolReport:
+    """Return what an agent may speak of: who can reach into its pod is nobody for other pools and namespaces."""
+    namespace = pool.partition("/")[0]
+    models = tuple(
+        engine
+        for engine in report.models
+        if engine.model.partition("/")[0] == namespace and engine.name.startswith(f"{pool}/")
+    )
     names = {engine.name for engine in models}
     tokenizers = {name: tokenizer for name, tokenizer in report.tokenizers.items() if name in names}
     return report.model_copy(update={"models": models, "tokenizers": tokenizers})

@@ -219,21 +219,22 @@ async def test_a_pod_that_does_not_run_yet_is_coming_and_names_what_it_mounts_an
     assert (coming.uid, coming.template, coming.claims) == ("new", "h", {"a"})
 
 
-async def test_an_agent_is_believed_about_models_of_its_own_namespace_alone() -> None:
+def engine(name: str, model: str) -> ClusterEngine:
+    contract, address = EngineContract("m", Dialect.ENCODER, 1), EngineAddress("127.0.0.1:8001")
+    return ClusterEngine(EngineName(name), ModelId(model), "hash", contract, EnginePhase.RUNNING, address)
+
+
+async def test_an_agent_is_believed_about_its_own_pool_and_models_of_its_namespace_alone() -> None:
     around, pods = scene()
     around.pods, around.live = [pod("a")], {"10.0.0.0"}
-    own, others = (
-        ClusterEngine(
-            EngineName(f"{namespace}-0"),
-            ModelId(f"{namespace}/secret"),
-            "hash",
-            EngineContract("secret", Dialect.ENCODER, 1),
-            EnginePhase.RUNNING,
-            EngineAddress("127.0.0.1:8001"),
-        )
-        for namespace in ("ns", "another")
+    own = engine("ns/small/m-hash-0", "ns/m")
+    around.models = (
+        own,
+        engine("ns/small/secret-hash-0", "another/secret"),
+        engine("another/small/m-hash-0", "ns/m"),
+        engine("ns/smaller/m-hash-0", "ns/m"),
+        engine("m-hash-0", "ns/m"),
     )
-    around.models = (own, others)
     around.tokenizers = {engine.name: Digest("d" * 64) for engine in around.models}
     await pods.observe([DEPLOYMENT])
     found = pods.current(POOL)
