@@ -51,9 +51,6 @@ from conch_operator.settings import EngineSettings
 
 Object = dict[str, Any]
 
-CACHE = "/tmp/conch-cache"
-"""Where the server keeps what it makes of models."""
-
 
 @dataclass(frozen=True, slots=True)
 class PoolObject:

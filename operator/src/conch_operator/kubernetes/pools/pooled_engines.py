@@ -12,6 +12,7 @@ from itertools import count
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, PoolId
+from conch_operator.agent.graph_cache import CACHE
 from conch_operator.agent.pool_messages import PoolOrder, PoolReport
 from conch_operator.engine_pools.shared_server import Loadable
 from conch_operator.kubernetes.pods.agent_client import AT_ONCE, Agents, AgentUnavailable
@@ -22,7 +23,6 @@ from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsI
 from conch_operator.reconcile.placement_faults import pool_fault, spec_fault
 from conch_operator.reconcile.plan import Acted, Plan
 from conch_operator.reconcile.recipe_files import repository_files
-from conch_operator.resources.pool_objects import CACHE
 from conch_operator.state import ClusterEngine, DesiredModel, EngineComponent, EngineName, EnginePhase, Fault
 
 log = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ class PooledEngines:
             contract=component.contract,
             tokenizer=component.tokenizer,
             longest_load_s=self._wanted.pools[pool].spec.max_load,
-            files=repository_files(component.recipe, CACHE),
+            files=repository_files(component.recipe, f"{CACHE}/{component.recipe.triton_model}"),
         )
         self._starting[component.name] = (pool, loadable)
 
