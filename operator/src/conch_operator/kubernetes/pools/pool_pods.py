@@ -39,6 +39,7 @@ LONGEST_SILENCE_S = 3 * NEWS_S
 """After which what an agent has said last may be true no more."""
 _NO_NEWS_PAUSE_S = 0.1
 """So that one that does not wait with its answer, as it should, takes no time from the others."""
+_WHAT_DECIDES = "Lower spec.memory of the EnginePool, or add a node."
 _MOST_PODS = 10_000
 """More than there are: each is asked by a call that goes on until there is news."""
 
@@ -209,7 +210,7 @@ class PoolPods:
             leaving=uid in self._leaving_since,
             held=uid in self._leaving_since and uid not in self._released,
             report=None if (report := self._reports.get(uid)) is None else _of_pool(report, _pool(pod)),
-            fault=event_fault or pod_fault(pod) or (_silence(name) if silent else None),
+            fault=event_fault or pod_fault(pod, _WHAT_DECIDES) or (_silence(name) if silent else None),
             silent=silent,
             ready=any(one["name"] == TRITON and one["ready"] for one in pod["status"].get("containerStatuses", ())),
             template=meta["labels"].get(SPEC_HASH_LABEL, ""),

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, ModelId, PoolId
 from conch_contracts.records import Dialect
 from conch_operator.agent.pool_messages import PoolQuestion, PoolReport
@@ -13,7 +14,7 @@ from conch_operator.kubernetes.pods.hold_times import ALONE_S, LONGEST_HOLD_S
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
 from conch_operator.kubernetes.pools.pool_pods import LONGEST_SILENCE_S, SILENCE_S, PoolPods
 from conch_operator.reconcile.calls_in_flight import Background
-from conch_operator.state import ClusterEngine, EngineContract, EngineName, EnginePhase
+from conch_operator.state import ClusterEngine, EngineContract, EngineName, EnginePhase, Fault
 from testkit.builders.owned_pods import made_by, replica_sets_of
 from testkit.waiting import eventually
 
@@ -222,6 +223,23 @@ async def test_a_pod_that_does_not_run_yet_is_coming_and_names_what_it_mounts_an
 def engine(name: str, model: str) -> ClusterEngine:
     contract, address = EngineContract("m", Dialect.ENCODER, 1), EngineAddress("127.0.0.1:8001")
     return ClusterEngine(EngineName(name), ModelId(model), "hash", contract, EnginePhase.RUNNING, address)
+
+
+async def test_a_pod_that_no_node_takes_says_what_its_pool_may_change() -> None:
+    around, pods = scene()
+    around.pods = [pod("a")]
+    refused = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes are available.",
+    }
+    around.pods[0]["status"]["conditions"] = [refused]
+    await pods.observe([DEPLOYMENT])
+    found = pods.current(POOL)
+    assert found is not None
+    said = "No node can run the engine: 0/1 nodes are available. Lower spec.memory of the EnginePool, or add a node."
+    assert found.fault == Fault(Reason.UNSCHEDULABLE, said)
 
 
 async def test_an_agent_is_believed_about_its_own_pool_and_models_of_its_namespace_alone() -> None:
