@@ -78,6 +78,11 @@ class PoolPod:
         return self.report is not None and self.report.live
 
     @property
+    def restarts(self) -> bool:
+        """Return whether its server has ended, or is still to come, and nothing is known to be in the way."""
+        return self.report is not None and not self.report.live and self.fault is None
+
+    @property
     def answers(self) -> bool:
         """Return whether its server answers, as far as is known: that it has ended the agent knows first."""
         return self.live and self.ready and not self.silent

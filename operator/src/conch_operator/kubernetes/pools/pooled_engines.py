@@ -209,7 +209,7 @@ class PooledEngines:
         if pool in self._refused:
             return self._refused[pool]
         planned, current = self._kept.template(pool), self._pods.current(pool)
-        if current is not None and current.live and current.template == planned:
+        if current is not None and current.template == planned and (current.live or current.restarts):
             return None
         coming = [pod for pod in (current, *self._pods.coming(pool)) if pod is not None and pod.template == planned]
         return next((pod.fault for pod in coming if pod.fault is not None), _ON_ITS_WAY)

@@ -299,6 +299,10 @@ async def test_an_edit_is_applied_once_the_pod_that_serves_was_made_for_it() -> 
     assert await said() is Reason.REJECTED
     around.refused, around.next, around.pod = {}, [], pod("new", template="planned")
     assert await said() is None
+    around.pod = pod("new", live=False, template="planned")  # its server has ended, which Ready says
+    assert await said() is None
+    around.pod = pod("new", live=False, fault=unschedulable, template="planned")
+    assert await said() is Reason.UNSCHEDULABLE
 
 
 async def test_an_edit_that_cannot_be_read_leaves_what_serves_ready() -> None:
