@@ -9,7 +9,7 @@ its server is ended then, and the others are loaded again.
 import asyncio
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Protocol
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, ModelId
-from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import EngineError, EngineRejected
 from conch_operator.engine_pools.stub_processes import memory_of, stubs_of
 from conch_operator.probe.triton_request import load_cause
@@ -59,8 +58,8 @@ class ServerProcess(Protocol):
         """Kill what runs; it is started again."""
 
 
-class Index(Protocol):
-    """What is asked of a server."""
+class ModelControl(Protocol):
+    """How models are loaded into a server and unloaded."""
 
     async def repository_index(self, address: EngineAddress) -> object:
         """Return when the server answers; raises EngineError."""
@@ -95,7 +94,7 @@ class SharedServer:
     process: ServerProcess
     grpc: EngineAddress
     repository: Path
-    triton: TritonClient | Index
+    triton: ModelControl
 
     async def answers(self) -> int:
         """Wait until the server answers; return which of its runs does so."""
@@ -116,11 +115,18 @@ class PooledModel:
     """One model in the server, from when it is wanted until nothing of it is left."""
 
     def __init__(
-        self, loadable: Loadable, server: SharedServer, loads: asyncio.Semaphore, changed: Callable[[], None]
+        self,
+        loadable: Loadable,
+        server: SharedServer,
+        loads: asyncio.Semaphore,
+        changed: Callable[[], None],
+        before: Sequence["PooledModel"] = (),
     ) -> None:
+        """Begin at once, or when nothing is left of those `before` it that have its name in the server."""
         self.loadable = loadable
         self._server = server
         self._loads = loads
+        self._before = before
         self._changed = changed
         self._phase = EnginePhase.STARTING
         self._incarnation = 0
@@ -132,9 +138,7 @@ class PooledModel:
 
     @property
     def gone(self) -> bool:
-        """Return whether it was told to stop and nothing of it is left; raises what is a fault of the code."""
-        if self._task.done():
-            self._task.result()
+        """Return whether it was told to stop and nothing of it is left."""
         return self._task.done()
 
     @property
@@ -182,14 +186,38 @@ class PooledModel:
         return self._server.repository / self._name
 
     async def _run(self) -> None:
+        while self._must_wait and not self._stopping.is_set():  # noqa: ASYNC110 - one or the other ends it
+            await asyncio.sleep(_POLL_S)
+        if not self._must_wait:
+            await self._live()
+        self._changed()
+
+    @property
+    def _must_wait(self) -> bool:
+        """Return whether something is left of a model that has its name and folder."""
+        return not all(one.gone for one in self._before)
+
+    async def _live(self) -> None:
         try:
             while not self._stopping.is_set():
-                await self._serve()
+                await self._serve_or_fail()
             if self._server.process.phase is EnginePhase.RUNNING:
                 await self._unload()
+        except Exception:  # the end of a task: the others in the server hear nothing of it
+            log.exception("A model was not unloaded; its server is ended.", extra={"engine": self.loadable.name})
+            self._server.process.restart()
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
-            self._changed()
+
+    async def _serve_or_fail(self) -> None:
+        try:
+            await self._serve()
+        except Exception as error:  # likewise: whoever wants the model has it stopped and loaded again
+            log.exception("A model fails by a fault of Conch.", extra={"engine": self.loadable.name})
+            cause = f"{type(error).__name__}: {error}".rstrip(".")
+            message = f"It fails by a fault of Conch: {cause}. Report it with the stack that was logged."
+            self._enter(EnginePhase.BLOCKED, Fault(Reason.ENGINE_LOAD_FAILED, message))
+            await self._stopping.wait()
 
     async def _serve(self) -> None:
         """Load the model, and return when it is to be unloaded, or the server's run is over."""
@@ -307,7 +335,9 @@ class LoadedModels:
     def load(self, loadable: Loadable) -> None:
         """Have a model loaded, unless it is there."""
         if loadable.name not in self._models:
-            self._models[loadable.name] = PooledModel(loadable, self._server, self._loads, self._changed)
+            named = loadable.contract.triton_model
+            before = [one for one in self._models.values() if one.loadable.contract.triton_model == named]
+            self._models[loadable.name] = PooledModel(loadable, self._server, self._loads, self._changed, before)
 
     def restart(self, name: EngineName) -> None:
         """Have a model unloaded and loaded again, if it is there."""

@@ -85,7 +85,7 @@ def ports_of(release: ReleaseFile, opened: Opened, fence: int) -> LeaderPorts:
     sources = AgentSources(api, agents, background=background)
     kept = KeptObjects(api, agents.tokens, release.engines, namespaces, background=background, instance=opened.instance)
     pool_pods = PoolPods(api, agents, namespaces, background=background)
-    pooled = PooledEngines(kept, pool_pods, agents, background)
+    pooled = PooledEngines(kept, pool_pods, agents, background, fence=fence)
     cluster = KubernetesCluster(engines, pooled, sources)
     autoscaler = Autoscaler(opened.demand, background.changed, opened.metrics, engines.wake)
     residents = Residents(opened.demand, background.changed)

@@ -13,7 +13,6 @@ everything that they changed is thrown away, once for each change, and the next 
 A Deployment that somebody has paused is resumed, and an Event says so: no change would ever come to its pods.
 """
 
-import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -22,6 +21,7 @@ from conch_contracts.names import MANAGED_BY_LABEL, MODEL_LABEL, OPERATOR, SPEC_
 from conch_operator.kubernetes.api import object_events
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object, kind_of
+from conch_operator.kubernetes.api.together import together
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 
 log = logging.getLogger(__name__)
@@ -79,8 +79,10 @@ class OwnedObjects:
     async def observe(self) -> None:
         """Read what is there: a complete list."""
         found: dict[Key, Object] = {}
-        for listed in await asyncio.gather(*(self._list(kind) for kind in self._kinds)):
-            found |= listed
+        async with together() as group:
+            listing = [group.create_task(self._list(kind)) for kind in self._kinds]
+        for listed in listing:
+            found |= listed.result()
         self._found = found
         self._reset = {key: mark for key, mark in self._reset.items() if key in found}
 

@@ -15,6 +15,7 @@ from conch_operator.kubernetes.pods.creation_failures import CreationFailures
 from conch_operator.kubernetes.pods.pod_owners import OF_POOLS
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.resources.engine_image import NotSupported
+from conch_operator.resources.metadata import template_hash
 from conch_operator.resources.pool_objects import PoolObject, make_pool_objects
 from conch_operator.settings import EngineSettings
 from conch_operator.state import Fault
@@ -45,6 +46,7 @@ class KeptObjects:
         self._making: CallsInFlight[PoolId, Fault | None] = CallsInFlight(background)
         self._creation_failures = CreationFailures(api, clock)
         self._faults: dict[PoolId, Fault] = {}
+        self._templates: Mapping[PoolId, str] = {}
 
     async def observe(self) -> Sequence[Object]:
         """Read what is there and return the pools' Deployments; raises ApiError."""
@@ -62,6 +64,7 @@ class KeptObjects:
                 groups[pool_id] = make_pool_objects(pool, self._settings, self._tokens)
             except NotSupported as error:
                 unmade[pool_id] = Fault(Reason.NOT_HERE, str(error))
+        self._templates = {pool: template_hash(made[-1]) for pool, made in groups.items()}
         said = await self._making.run(
             {pool: partial(self._ensure, made, staying(pool)) for pool, made in groups.items()}
         )
@@ -71,6 +74,10 @@ class KeptObjects:
         await self._owned.prune(wanted, {pool.uid for pool in pools.values()})
         self._creation_failures.keep_only({(namespace, name) for _, namespace, name in wanted})
         return self._faults | unmade
+
+    def template(self, pool: PoolId) -> str | None:
+        """Return the hash of the template that the pod of a pool is to have; None where none can be made."""
+        return self._templates.get(pool)
 
     async def _ensure(self, made: Sequence[Object], staying: int) -> Fault | None:
         for one in made:  # without its NetworkPolicy, which comes first, a server would be open to everybody

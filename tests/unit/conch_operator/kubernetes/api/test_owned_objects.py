@@ -1,3 +1,4 @@
+import asyncio
 import copy
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -297,3 +298,22 @@ async def test_what_may_not_be_deleted_holds_up_no_other(
     with pytest.raises(ApiError, match="no") if ends else nullcontext():
         await world.round()
     assert ("configmaps", "b") not in world.server.objects or ends
+
+
+async def test_when_one_list_fails_the_others_end_with_it() -> None:
+    ended = []
+
+    class Fails(Server):
+        async def list_all(self, kind: Kind, *_: object, **__: object) -> list[Object]:
+            if kind is DEPLOYMENT:
+                raise ApiError(500, "no")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(kind.name)
+            return []
+
+    async with asyncio.timeout(30):
+        with pytest.raises(ApiError):
+            await OwnedObjects(Fails(), [None], (CONFIG_MAP, DEPLOYMENT), SELECTOR).observe()
+    assert ended == ["ConfigMap"]
