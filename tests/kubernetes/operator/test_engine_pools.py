@@ -83,6 +83,33 @@ def test_three_are_answered_in_the_room_of_two_by_the_one_pod_of_their_pool(worl
     assert scaling["memoryBytes"] > 1024**2
 
 
+_TRIM = """
+import asyncio, os
+from conch_operator.agent.graph_cache import CACHE, GraphCache
+from conch_operator.agent.pod_server import PodServer
+
+class NothingLoaded:
+    seen = ()
+
+server = PodServer(lambda: None)
+server.look()
+folder = server.root / CACHE[1:]
+(folder / "old" / "entry").mkdir(parents=True)
+(folder / "old" / "entry" / "model.onnx").write_bytes(b"graph")
+asyncio.run(GraphCache(server, NothingLoaded(), lambda _: (100, 100, 0)).trim())
+print(os.listdir(folder))
+"""
+
+
+def test_the_agent_can_remove_what_the_server_has_made_of_models(world: Plane) -> None:
+    (pod,) = pods(world)
+    told = world.namespace.kubectl(
+        "exec", pod["metadata"]["name"], "-c", "agent", "--", "/opt/conch/bin/python", "-c", _TRIM
+    )
+    assert "old" not in told.splitlines()[-1]
+    assert ask(world, NAMES[0])
+
+
 def test_a_pod_that_ends_is_replaced_and_no_request_fails(world: Plane) -> None:
     (before,) = pods(world)
     world.namespace.kubectl("delete", "pod", before["metadata"]["name"], "--wait=false")

@@ -18,7 +18,7 @@ from typing import Protocol
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_kit.triton.errors import EngineError, EngineRejected
-from conch_operator.engine_pools.stub_processes import memory_of, stubs_of
+from conch_operator.engine_pools.stub_processes import memory_of, own_memory_of, stubs_of
 from conch_operator.probe.triton_request import load_cause
 from conch_operator.state import ClusterEngine, EngineContract, EngineName, EnginePhase, Fault
 
@@ -29,6 +29,10 @@ LOADS_AT_ONCE = 4
 LONGEST_UNLOAD_S = 60.0
 """After which a server that does not let go of a model is ended, with all others: its memory comes back in no other
 way."""
+MOST_OWN_BYTES = 512 * 1024 * 1024
+"""Of the server itself: each load leaves some 0.1 MiB behind in it, and its pod has room for 768 MiB at least."""
+LEAST_RUN_S = 3600.0
+"""How long a server runs at least before it is ended for its size: one that needs as much would end again and again."""
 _POLL_S = 0.05
 _MEASURE_S = 10.0
 _LEAST_CHANGE = 20
@@ -95,6 +99,8 @@ class SharedServer:
     grpc: EngineAddress
     repository: Path
     triton: ModelControl
+    _run: int = 0
+    _run_since_s: float = 0.0
 
     async def answers(self) -> int:
         """Wait until the server answers; return which of its runs does so."""
@@ -109,6 +115,18 @@ class SharedServer:
     def is_on(self, run: int) -> bool:
         """Return whether this run goes on."""
         return self.process.incarnation == run and self.process.phase is EnginePhase.RUNNING
+
+    async def end_when_large(self) -> None:
+        """End a process that has grown too large: it is started anew, and its models are loaded again."""
+        run, now_s = self.process.incarnation, asyncio.get_running_loop().time()
+        if run != self._run:
+            self._run, self._run_since_s = run, now_s
+        if self.process.pid is None or now_s - self._run_since_s < LEAST_RUN_S:
+            return
+        size = await asyncio.to_thread(own_memory_of, self.process.pid)
+        if size is not None and size > MOST_OWN_BYTES and self.is_on(run):
+            log.warning("The server of a pool has grown, and is started anew.", extra={"mib": size // 1024**2})
+            self.process.restart()
 
 
 class PooledModel:
@@ -262,6 +280,7 @@ class PooledModel:
             await asyncio.sleep(_POLL_S)
             if loop.time() >= measure_at_s and self._phase is EnginePhase.RUNNING:
                 await self._measure()
+                await self._server.end_when_large()
                 measure_at_s = loop.time() + _MEASURE_S
         if not self._stopping.is_set():
             self._enter(EnginePhase.STARTING)

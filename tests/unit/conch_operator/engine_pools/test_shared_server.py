@@ -1,6 +1,7 @@
 """Models in one server that does as it is told: a load that hangs is given up, and holds up no other for longer."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -93,6 +94,23 @@ async def test_a_model_that_is_there_is_not_loaded_again(scene: Scene) -> None:
         await scene.are(one=RUNNING)
     assert scene.triton.loads == ["one"]
     assert (scene.folder / "one" / "config.pbtxt").read_text() == "one"
+
+
+async def test_a_server_that_has_grown_is_started_anew_after_a_while(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_server, "_MEASURE_S", 0.0)
+    scene.process.pid = os.getpid()
+    scene.models.load(loadable("one"))
+    await scene.are(one=RUNNING)
+    for name, value in (("LEAST_RUN_S", 0.0), ("MOST_OWN_BYTES", 0)):
+        await asyncio.sleep(0.3)
+        assert scene.process.incarnation == 1  # it is not large, or has not run for long
+        monkeypatch.setattr(shared_server, name, value)
+    await eventually(lambda: scene.process.incarnation > 1, "another run")
+    monkeypatch.undo()
+    await scene.are(one=RUNNING)
+    assert len(scene.triton.loads) >= 2
 
 
 async def test_a_model_comes_when_nothing_is_left_of_what_had_its_name(scene: Scene) -> None:
