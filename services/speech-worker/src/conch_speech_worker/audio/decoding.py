@@ -59,11 +59,13 @@ def samples_of(file: int, max_audio_s: float) -> Iterator[NDArray[np.int16]]:
 def _limit(limits: DecodingLimits) -> None:
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
+    memory_bytes = used + limits.memory_bytes
     bounds = {
-        resource.RLIMIT_AS: used + limits.memory_bytes,
-        resource.RLIMIT_CPU: limits.cpu_s,
-        resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_AS: (memory_bytes, memory_bytes),
+        # At the first SIGXCPU ends it; at the second it would be SIGKILL, as of somebody else.
+        resource.RLIMIT_CPU: (limits.cpu_s, limits.cpu_s + 1),
+        resource.RLIMIT_FSIZE: (0, 0),
+        resource.RLIMIT_CORE: (0, 0),
     }
-    for kind, most in bounds.items():
-        resource.setrlimit(kind, (most, most))
+    for kind, soft_and_hard in bounds.items():
+        resource.setrlimit(kind, soft_and_hard)
