@@ -42,25 +42,40 @@ WHOLE = [FIRST, HEADS, *(page(number, 1000 * (number - 1)) for number in range(2
 
 def test_a_whole_stream_tells_its_length() -> None:
     data = b"".join(WHOLE)
-    assert link(data) == OggLink(end=len(data), whole_to=len(data), samples=4000, damaged_behind=None)
+    assert link(data) == OggLink(end=len(data), whole_to=len(data), samples=4000, cut_page=b"", damaged_behind=None)
 
 
 def test_positions_that_end_nothing_and_lengths_of_a_piece_are_understood() -> None:
     begun_late = [FIRST, page(1, 0), page(2, 5_000_000), page(3, NOWHERE), page(4, 5_016_000)]
     assert link(b"".join(begun_late)).samples == 16_000
-    assert link(b"no Ogg at all") == OggLink(end=13, whole_to=0, samples=0, damaged_behind=None)
+    assert link(b"no Ogg at all") == OggLink(end=13, whole_to=0, samples=0, cut_page=b"", damaged_behind=None)
 
 
-@pytest.mark.parametrize("cut", [1, 20, 27, len(WHOLE[-1]) - 1])
+@pytest.mark.parametrize("cut", [11, 20, 27, len(WHOLE[-1]) - 1])
 def test_an_end_that_is_missing_is_no_damage(cut: int) -> None:
     data = b"".join(WHOLE)[:-cut]
-    found = link(data)
-    assert (found.end, found.whole_to, found.samples, found.damaged_behind) == (
-        len(data),
-        len(b"".join(WHOLE[:-1])),
-        3000,
-        None,
-    )
+    assert link(data) == OggLink(len(data), len(b"".join(WHOLE[:-1])), 3000, b"", None)
+
+
+def test_of_a_page_that_is_cut_the_packets_are_taken_that_are_whole() -> None:
+    for cut in (1, 10):
+        found = link(b"".join(WHOLE)[:-cut])
+        assert (found.samples, found.damaged_behind) == (3000, None)
+        made = link(b"".join(WHOLE[:-1]) + found.cut_page)
+        assert (made.whole_to, made.damaged_behind) == (len(b"".join(WHOLE[:-1])) + 27 + 1 + 10, None)
+        assert found.cut_page[-10:] == WHOLE[-1][-20:-10]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        pytest.param(page(9, 5000), id="another number"),
+        pytest.param(page(5, 4000, stream=8), id="another stream"),
+        pytest.param(WHOLE[-1][:-20] + bytes(20) + b"x", id="a page that is whole and damaged"),
+    ],
+)
+def test_no_packet_is_taken_of_a_page_that_is_not_the_next_one(last: bytes) -> None:
+    assert link(b"".join(WHOLE[:-1]) + last[:-1]).cut_page == b""
 
 
 @pytest.mark.parametrize(
@@ -88,7 +103,7 @@ def test_a_chain_ends_where_the_next_stream_begins() -> None:
 def test_streams_beside_each_other_are_no_chain() -> None:
     other = [page(0, 0, BEGINS, stream=8), page(1, 0, stream=8)]
     data = b"".join([FIRST, other[0], HEADS, other[1], *WHOLE[2:]])
-    assert link(data) == OggLink(end=len(data), whole_to=len(data), samples=4000, damaged_behind=None)
+    assert link(data) == OggLink(end=len(data), whole_to=len(data), samples=4000, cut_page=b"", damaged_behind=None)
 
 
 @pytest.mark.parametrize("subtype", ["VORBIS", "OPUS"])

@@ -16,23 +16,27 @@ _MARK_BYTES = 128
 class FilePart(io.RawIOBase):
     """Reads by position: it neither moves the descriptor's own place nor closes it."""
 
-    def __init__(self, file: int, start: int = 0, end: int | None = None) -> None:
-        """Without an end it goes as far as the file."""
+    def __init__(self, file: int, start: int = 0, end: int | None = None, tail: bytes = b"") -> None:
+        """Without an end it goes as far as the file; `tail` follows as if it stood there."""
         super().__init__()
         self._file = file
         self._start = start
-        self.size = (os.fstat(file).st_size if end is None else end) - start
+        self._stretch = (os.fstat(file).st_size if end is None else end) - start
+        self._tail = tail
+        self.size = self._stretch + len(tail)
         """Its bytes."""
         self._at = 0
 
-    def part(self, start: int, end: int) -> Self:
-        """Return a stretch of this one."""
-        return type(self)(self._file, self._start + start, self._start + min(end, self.size))
+    def part(self, start: int, end: int, tail: bytes = b"") -> Self:
+        """Return a stretch of this one, with something else behind it."""
+        return type(self)(self._file, self._start + start, self._start + min(end, self._stretch), tail)
 
     def peek(self, at: int, size: int) -> bytes:
         """Return up to so many bytes that stand there; fewer at the end, and none behind it."""
-        size = min(size, self.size - at)
-        return os.pread(self._file, size, self._start + at) if size > 0 else b""
+        here = min(size, self._stretch - at)
+        found = os.pread(self._file, here, self._start + at) if here > 0 else b""
+        behind = max(0, at - self._stretch)
+        return found + self._tail[behind : behind + size - len(found)]
 
     def find(self, mark: re.Pattern[bytes], at: int) -> int:
         """Return where a mark stands from there on; its end where there is none."""
@@ -56,10 +60,11 @@ class FilePart(io.RawIOBase):
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
         """Fill a buffer with what comes next, and return how many bytes that are."""
-        room = memoryview(buffer)[: max(0, self.size - self._at)]
-        count = os.preadv(self._file, [room], self._start + self._at) if room else 0
-        self._at += count
-        return count
+        room = memoryview(buffer)
+        found = self.peek(self._at, len(room))
+        room[: len(found)] = found
+        self._at += len(found)
+        return len(found)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Go on elsewhere, and return where that is."""

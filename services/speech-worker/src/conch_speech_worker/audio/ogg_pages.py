@@ -4,7 +4,7 @@ Libraries pass over a page that is damaged, and over all streams but the first.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from conch_speech_worker.audio.file_part import FilePart
@@ -14,7 +14,7 @@ _HEAD_BYTES = 27
 _MOST_PAGE_BYTES = _HEAD_BYTES + 255 + 255 * 255
 _HELD_BYTES = 1024 * 1024
 _CHECKSUM = slice(22, 26)
-_BEGINS = 2
+_BEGINS, _ENDS = 2, 4
 _LAST_POSITION = 2**63
 """From here on a position says that nothing ends on its page."""
 _MOST_OF_PACKET = 8192
@@ -32,6 +32,8 @@ class OggLink:
     """Behind its last whole page: from here on its end may be missing."""
     samples: int
     """How long it says that it is, at the rate of its positions."""
+    cut_page: bytes
+    """A page of those packets that are whole on the page at its end, where that page is cut; else nothing."""
     damaged_behind: int | None
     """How many samples come before the first page that is damaged or missing between others; None: there is none."""
 
@@ -42,6 +44,7 @@ def link_at(part: FilePart, at: int) -> OggLink:
     has_begun = False
     numbers: dict[int, int] = {}
     origins: dict[int, int] = {}
+    positions: dict[int, int] = {}
     for page in _pages(part, at):
         if page.begins and has_begun:
             end = page.at
@@ -55,7 +58,9 @@ def link_at(part: FilePart, at: int) -> OggLink:
             # A file may be a piece of a stream that has run for long.
             from_start = page.position <= page.packets * _MOST_OF_PACKET
             samples = page.position - origins.setdefault(page.stream, 0 if from_start else page.position)
-    return OggLink(end, whole_to, samples, damaged_behind)
+            positions[page.stream] = page.position
+    cut_page = _whole_packets(part.peek(whole_to, min(_MOST_PAGE_BYTES, end - whole_to)), numbers, positions)
+    return OggLink(end, whole_to, samples, cut_page, damaged_behind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,26 @@ def _page(held: bytes, start: int, at: int, *, lost_before: bool) -> _Page | Non
         packets=sum(length < 255 for length in lengths),
         lost_before=lost_before,
     )
+
+
+def _whole_packets(cut: bytes, numbers: Mapping[int, int], positions: Mapping[int, int]) -> bytes:
+    """Return a page of the packets that are whole on one that is cut; nothing where it is not its stream's next."""
+    head, lengths = cut[:_HEAD_BYTES], b""
+    if len(head) == _HEAD_BYTES and head[:5] == _MARK + b"\0":
+        lengths = cut[_HEAD_BYTES : _HEAD_BYTES + head[26]]
+    body = cut[_HEAD_BYTES + len(lengths) :]
+    stream, number = (int.from_bytes(head[at : at + 4], "little") for at in (14, 18))
+    if not lengths or len(lengths) < head[26] or len(body) >= sum(lengths) or numbers.get(stream) != number:
+        return b""
+    whole = [at + 1 for at, length in enumerate(lengths) if length < 255 and sum(lengths[: at + 1]) <= len(body)]
+    if not whole:
+        return b""
+    lengths = lengths[: whole[-1]]
+    # The packets tell how much they hold; to the library a position that is too far is a bound that is not reached.
+    position = positions.get(stream, 0) + len(whole) * _MOST_OF_PACKET
+    head = head[:5] + bytes([head[5] & ~_ENDS]) + position.to_bytes(8, "little") + head[14:22]
+    page = head + bytes(4) + bytes([len(lengths)]) + lengths + body[: sum(lengths)]
+    return page[: _CHECKSUM.start] + _checksum(page).to_bytes(4, "little") + page[_CHECKSUM.stop :]
 
 
 def _checksum(page: bytes) -> int:

@@ -36,7 +36,7 @@ def samples_of(file: FilePart, length: SoundLength) -> Iterator[NDArray[np.int16
     """Yield what is to be heard; raises FileRefused."""
     pages = link_at(file, 0) if file.peek(0, 4) == b"OggS" else None
     if pages is not None:
-        file = file.part(0, pages.whole_to)
+        file = file.part(0, pages.whole_to, pages.cut_page)
     try:
         with ForwardFile(file) as sound:
             check_rate_and_channels(sound.samplerate, sound.channels)
