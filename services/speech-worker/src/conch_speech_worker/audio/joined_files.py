@@ -35,16 +35,22 @@ def parts_of(file: int, readable: Collection[FileFormat]) -> Iterator[tuple[File
 
 def _sound_from(whole: FilePart, at: int) -> int | None:
     """Return where a file of sound begins, here or behind tags; None where none does."""
-    while head := whole.peek(at, _LOOKED_AT_BYTES):
+    while head := whole.peek(at, HEAD_BYTES):
         passed_over = _tag_bytes(head)
         if not passed_over:
             if format_of(head):
                 return at
-            passed_over = len(head) - len(head.lstrip(b"\0"))
+            passed_over = _zeros(whole, at)
         if not passed_over:
             return None
         at += passed_over
     return None
+
+
+def _zeros(whole: FilePart, at: int) -> int:
+    """Return how many zeros stand here, of those that are looked at together."""
+    found = whole.peek(at, _LOOKED_AT_BYTES)
+    return len(found) - len(found.lstrip(b"\0"))
 
 
 def _tag_bytes(head: bytes) -> int:
