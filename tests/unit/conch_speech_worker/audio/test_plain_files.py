@@ -27,6 +27,13 @@ def test_what_the_library_cannot_read_is_refused(content: bytes) -> None:
     assert refused.value.refusal.code == "invalid_audio"
 
 
+@pytest.mark.parametrize("name", ["mp3", "vorbis"])
+def test_where_next_to_nothing_is_left_of_a_file_it_is_said_that_no_sound_is_in_it(name: str) -> None:
+    with pytest.raises(FileRefused, match=r"no sound is found in it|malformed") as refused:
+        decoded(long_file(name)[:130])
+    assert refused.value.refusal.code == "invalid_audio"
+
+
 def without_length(flac: bytes) -> bytes:
     """Return a FLAC as encoders write it to a pipe: its number of samples, the last 36 of 64 bits, is 0."""
     return flac[:18] + (int.from_bytes(flac[18:26], "big") >> 36 << 36).to_bytes(8, "big") + flac[26:]

@@ -18,6 +18,9 @@ _FULL_SCALE = 32_768
 _UNKNOWN_FRAMES = 2**63 - 1
 """What the library says of a file that does not say how long it is, such as a FLAC that was written to a pipe."""
 
+_NO_SOUND = ("File does not exist or is not a regular file", "Format not recognised", "Unspecified internal error")
+"""How the library calls it that a file of a known kind has nothing of it that can be decoded."""
+
 Floats = NDArray[np.float32]
 
 
@@ -48,7 +51,13 @@ def samples_of(file: FilePart, length: SoundLength) -> Iterator[NDArray[np.int16
             if pages is not None:
                 check_whole(decoded / sound.samplerate, pages.samples / _rate_of_positions(sound))
     except soundfile.LibsndfileError as error:
-        raise broken(str(error.error_string).rstrip(".").removeprefix("Error : ")) from error
+        raise broken(_reason(error)) from error
+
+
+def _reason(error: soundfile.LibsndfileError) -> str:
+    """Return the library's words, where they say something of the file."""
+    words = str(error.error_string).rstrip(".").removeprefix("Error : ")
+    return "no sound is found in it" if words.startswith(_NO_SOUND) else words
 
 
 def _check_undamaged(pages: OggLink, sound: ForwardFile) -> None:
