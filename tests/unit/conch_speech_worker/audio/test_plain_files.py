@@ -1,14 +1,18 @@
 """Files that the library of sounds reads by itself: whole, of unknown length, without their ends, damaged."""
 
+import io
 import struct
 
+import av
 import numpy as np
 import pytest
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
 
 from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_speech_worker.audio.file_bounds import FileRefused
 from testkit.models.decoded_file import decoded
-from testkit.models.tone_speech import file_of, spoken
+from testkit.models.tone_speech import Sound, file_of, silence, spoken
 
 LONG = spoken([number % 64 for number in range(165)])
 """33 seconds: more than one block, and a block is not full at the end."""
@@ -42,6 +46,35 @@ def without_length(flac: bytes) -> bytes:
 def test_a_flac_that_was_written_to_a_pipe_is_heard() -> None:
     flac = long_file("flac")
     assert np.array_equal(decoded(without_length(flac)), decoded(flac))
+
+
+def piped_mp3(sound: Sound) -> bytes:
+    """Return an MP3 of frames of many sizes, as an encoder writes it to a pipe: nothing tells its length."""
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="mp3", options={"write_xing": "0", "id3v2_version": "0"}) as file:
+        stream = file.add_stream("libmp3lame", rate=48_000)
+        assert isinstance(stream, AudioStream)
+        stream.layout = "mono"
+        stream.codec_context.qscale = True
+        stream.codec_context.global_quality = 4 * 118  # of 118 each: its fourth best
+        for at in range(0, len(sound), 1152):
+            frame = AudioFrame.from_ndarray(sound[np.newaxis, at : at + 1152].copy(), "fltp", "mono")
+            frame.sample_rate, frame.pts = 48_000, at
+            file.mux(stream.encode(frame))
+        file.mux(stream.encode(None))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("begins_loud", [True, False])
+def test_an_mp3_that_was_written_to_a_pipe_is_heard_to_its_end(*, begins_loud: bool) -> None:
+    noise = np.random.default_rng(1).uniform(-0.5, 0.5, 48_000 * 5).astype(np.float32)
+    parts = [noise, silence(20, 48_000), spoken([5] * 10, 48_000)]
+    file = piped_mp3(np.concatenate(parts if begins_loud else parts[1:]))
+    heard = decoded(file)
+    assert len(heard) / SAMPLE_RATE == pytest.approx(27 if begins_loud else 22, abs=0.1)
+    assert np.abs(heard[-SAMPLE_RATE:]).max() > 0.2
+    with pytest.raises(FileRefused, match="at most 10 seconds"):
+        decoded(file, 10.0)
 
 
 def test_a_wav_that_was_written_to_a_pipe_is_heard() -> None:

@@ -16,27 +16,34 @@ _MARK_BYTES = 128
 class FilePart(io.RawIOBase):
     """Reads by position: it neither moves the descriptor's own place nor closes it."""
 
-    def __init__(self, file: int, start: int = 0, end: int | None = None, tail: bytes = b"") -> None:
-        """Without an end it goes as far as the file; `tail` follows as if it stood there."""
+    def __init__(
+        self, file: int, start: int = 0, end: int | None = None, *, before: bytes = b"", behind: bytes = b""
+    ) -> None:
+        """Without an end it goes as far as the file; what is `before` and `behind` it is as if it stood there."""
         super().__init__()
         self._file = file
         self._start = start
         self._stretch = (os.fstat(file).st_size if end is None else end) - start
-        self._tail = tail
-        self.size = self._stretch + len(tail)
+        self._before, self._behind = before, behind
+        self.size = len(before) + self._stretch + len(behind)
         """Its bytes."""
         self._at = 0
 
-    def part(self, start: int, end: int, tail: bytes = b"") -> Self:
-        """Return a stretch of this one, with something else behind it."""
-        return type(self)(self._file, self._start + start, self._start + min(end, self._stretch), tail)
+    def part(self, start: int, end: int, *, before: bytes = b"", behind: bytes = b"") -> Self:
+        """Return a stretch of one that is nothing else, with something before and behind it."""
+        first, last = self._start + start, self._start + min(end, self._stretch)
+        return type(self)(self._file, first, last, before=before, behind=behind)
 
     def peek(self, at: int, size: int) -> bytes:
         """Return up to so many bytes that stand there; fewer at the end, and none behind it."""
+        found = self._before[at : at + size]
+        at, size = max(0, at - len(self._before)), size - len(found)
         here = min(size, self._stretch - at)
-        found = os.pread(self._file, here, self._start + at) if here > 0 else b""
-        behind = max(0, at - self._stretch)
-        return found + self._tail[behind : behind + size - len(found)]
+        if here > 0:
+            found += os.pread(self._file, here, self._start + at)
+            size -= here
+        at = max(0, at - self._stretch)
+        return found + self._behind[at : at + size] if size else found
 
     def find(self, mark: re.Pattern[bytes], at: int) -> int:
         """Return where a mark stands from there on; its end where there is none."""

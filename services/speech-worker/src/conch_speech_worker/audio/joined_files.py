@@ -8,15 +8,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from conch_speech_worker.audio.file_format import HEAD_BYTES, FileFormat, format_of, readable_format
 from conch_speech_worker.audio.file_part import FilePart
+from conch_speech_worker.audio.mpeg_frames import HEAD_BYTES as MPEG_HEAD_BYTES
+from conch_speech_worker.audio.mpeg_frames import mpeg_head
 from conch_speech_worker.audio.ogg_pages import link_at
 
 _LOOKED_AT_BYTES = 64 * 1024
 _FLAC = re.compile(rb"fLaC[\x00\x80]\x00\x00\x22")
 """With the head of the first block, which has one length."""
 _WEBM = re.compile(rb"\x1a\x45\xdf\xa3.{1,48}?\x42\x82.(?:webm|matroska)", re.DOTALL)
-_XING = (b"Xing", b"Info")
-_XING_BEHIND = {(True, False): 32, (True, True): 17, (False, False): 17, (False, True): 9}
-"""Bytes between the header of a frame and what stands in the first one: by whether it is MPEG 1, and mono."""
 
 
 def parts_of(file: int, readable: Collection[FileFormat]) -> Iterator[tuple[FileFormat, FilePart]]:
@@ -87,17 +86,9 @@ def _end_of_ogg(whole: FilePart, at: int) -> int:
 
 
 def _end_of_mp3(whole: FilePart, at: int) -> int:
-    """Return the end that the first frame tells, as Xing and LAME have it; else all frames are read as one file."""
-    head = whole.peek(at, 64)
-    if len(head) < 64 or head[0] != 0xFF:
-        return whole.size
-    of_mpeg_1, mono, has_check = head[1] & 0x08 != 0, head[3] & 0xC0 == 0xC0, head[1] & 0x01 == 0
-    tag = head[4 + _XING_BEHIND[of_mpeg_1, mono] + (2 if has_check else 0) :]
-    flags = int.from_bytes(tag[4:8], "big")
-    if tag[:4] not in _XING or not flags & 2:
-        return whole.size
-    size_at = 12 if flags & 1 else 8
-    return at + int.from_bytes(tag[size_at : size_at + 4], "big") or whole.size
+    """Return the end that the first frame tells; without one all frames are read as one file."""
+    told = mpeg_head(whole.peek(at, MPEG_HEAD_BYTES)).told_bytes
+    return at + told if told else whole.size
 
 
 def _end_of_mp4(whole: FilePart, at: int) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_speech_worker.audio.file_bounds import SoundLength, broken, check_rate_and_channels, check_whole
 from conch_speech_worker.audio.file_part import FilePart
+from conch_speech_worker.audio.mpeg_frames import HEAD_BYTES, mpeg_head
 from conch_speech_worker.audio.ogg_pages import OggLink, link_at
 
 _BLOCK = 32_768
@@ -37,15 +38,24 @@ class ForwardFile(soundfile.SoundFile):  # type: ignore[misc]  # the library has
 
 def samples_of(file: FilePart, length: SoundLength) -> Iterator[NDArray[np.int16]]:
     """Yield what is to be heard; raises FileRefused."""
-    pages = link_at(file, 0) if file.peek(0, 4) == b"OggS" else None
-    if pages is not None:
-        file = file.part(0, pages.whole_to, pages.cut_page)
+    if file.peek(0, 4) == b"OggS":
+        pages = link_at(file, 0)
+        return _heard(file.part(0, pages.whole_to, behind=pages.cut_page), length, pages, tells_length=False)
+    frames = mpeg_head(file.peek(0, HEAD_BYTES)) if file.peek(0, 1) == b"\xff" else None
+    if frames is None or frames.tells_frames:
+        return _heard(file, length, tells_length=True)
+    return _heard(file.part(0, file.size, before=frames.endless), length, tells_length=False)
+
+
+def _heard(
+    file: FilePart, length: SoundLength, pages: OggLink | None = None, *, tells_length: bool
+) -> Iterator[NDArray[np.int16]]:
     try:
         with ForwardFile(file) as sound:
             check_rate_and_channels(sound.samplerate, sound.channels)
             if pages is not None:
                 _check_undamaged(pages, sound)
-            elif sound.frames < _UNKNOWN_FRAMES:
+            if tells_length and sound.frames < _UNKNOWN_FRAMES:
                 length.expect(sound.frames / sound.samplerate)
             decoded = yield from _resampled(sound, file, length)
             if pages is not None:
