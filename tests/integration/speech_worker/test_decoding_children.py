@@ -87,7 +87,7 @@ async def test_a_child_has_bounds_and_dies_with_the_fork_server_and_another_goes
 
 async def test_a_child_that_is_killed_is_replaced_once() -> None:
     with tempfile.TemporaryFile() as file:
-        samples = np.arange(320_000, dtype=np.int16)
+        samples = np.arange(1_900_000).astype(np.int16)  # many times what waits between a child and its reader
         soundfile.write(file, samples, 16_000, format="WAV")
         file.flush()
         async with DecodingChildren() as children, children.decoding(file.fileno(), LIMITS) as sound:
