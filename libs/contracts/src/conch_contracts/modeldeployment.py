@@ -218,7 +218,8 @@ class ModelSpec(SpecPart):
 
     @rule(
         cel="self.kind == 'LLM' || !has(self.generation)",
-        message="generation belongs to kind LLM: remove it; encoders have maxTokens",
+        message="generation belongs to kind LLM: remove it; encoders have maxTokens, and models of speech take such "
+        "numbers from each request",
     )
     def _generation_is_for_llms(self) -> bool:
         return self.kind is ModelKind.LLM or "generation" not in self.model_fields_set
@@ -282,7 +283,8 @@ class ModelSpec(SpecPart):
         cel="self.kind == 'LLM' || !has(self.engine.cpu) || ((!has(self.engine.cpu.quantization) || "
         "self.engine.cpu.quantization == 'none') && (self.kind == 'Transcription' || "
         "!has(self.engine.cpu.tokensPerSecond) || self.engine.cpu.tokensPerSecond == 0))",
-        message="engine.cpu.quantization belongs to kind LLM, tokensPerSecond to LLM and Transcription: remove them",
+        message="engine.cpu.quantization belongs to kind LLM, tokensPerSecond to LLM and Transcription: remove what "
+        "does not belong to this kind",
     )
     def _others_on_cpu_are_plain(self) -> bool:
         cpu = self.engine.cpu

@@ -217,7 +217,7 @@ async def test_an_error_of_the_worker_passes():
         (parts(text_part("file", "abc")), HEADERS, 422, "invalid_value", "file"),
         (form(("model", "nobody")), HEADERS, 404, "model_not_found", "model"),
         (form(content=b""), HEADERS, 400, "audio_too_short", "file"),
-        (form(content=b"x" * 3000), HEADERS, 413, "request_too_large", None),
+        (form(content=b"x" * 3000), HEADERS, 413, "request_too_large", "file"),
         (parts(file_part(), file_part()), HEADERS, 400, "invalid_value", "file"),
         (form(("model", "ear"), ("model", "ear")), HEADERS, 400, "invalid_value", "model"),
         (form(("prompt", "a\0")), HEADERS, 400, "invalid_value", "prompt"),
