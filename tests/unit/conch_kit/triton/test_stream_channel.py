@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import grpc
 import pytest
 from tritonclient.grpc import service_pb2 as pb
 
 from conch_contracts.names import EngineAddress
 from conch_kit.http2.header_blocks import literal
 from conch_kit.triton import stream_channel as module
+from conch_kit.triton.stream_call import CallFailed
 from conch_kit.triton.stream_channel import StreamChannel
 from testkit.waiting import eventually
 
@@ -69,4 +71,17 @@ async def test_a_server_is_told_a_time_that_grpc_can_write(timeout_s: float, sai
     channel.call(pb.ModelInferRequest(), timeout_s=timeout_s)
     ((_, head, _),) = channel._waiting
     assert head.endswith(literal(b"grpc-timeout", said))
+    await channel.close()
+
+
+async def test_who_calls_where_nobody_listens_hears_so_and_later_calls_are_tried_anew(server: Server) -> None:
+    channel = StreamChannel(EngineAddress("127.0.0.1:9"))
+    for _ in range(2):
+        call = channel.call(pb.ModelInferRequest(), timeout_s=60)
+        with pytest.raises(CallFailed, match="cannot be reached") as failed:
+            await asyncio.wait_for(call.read(), 30)
+        assert failed.value.code is grpc.StatusCode.UNAVAILABLE
+    channel._target = f"127.0.0.1:{server.port}"
+    channel.call(pb.ModelInferRequest(), timeout_s=60)
+    await eventually(lambda: server.connections == 1, "the connection")
     await channel.close()

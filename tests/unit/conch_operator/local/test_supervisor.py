@@ -133,6 +133,18 @@ async def test_a_command_that_cannot_be_made_says_why_and_is_tried_again(tmp_pat
     assert phases[0] == (EnginePhase.EXITED, "cannot be started: no port is free")
 
 
+async def test_nothing_waits_for_a_process_that_has_ended(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with Supervisor() as supervisor:
+        asked = supervisor.supervise("asked", always(log, "sleep", "600"), nothing)
+        ended = supervisor.supervise("ended", always(tmp_path / "other", "true"), nothing)
+        await eventually(lambda: asked.pid is not None and ended.phase is EnginePhase.EXITED, "both")
+        asked.stop()
+        ended.stop()
+    await asyncio.sleep(0)  # the tasks that were cancelled end
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 async def test_one_that_waits_for_its_next_start_stops_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor_module, "_FIRST_PAUSE_S", 3600.0)
     async with Supervisor() as supervisor:
