@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, NoCredentialsError, ReadTimeoutError
+from botocore.exceptions import ClientError, NoCredentialsError, ReadTimeoutError, UnknownSignatureVersionError
 
 from conch_contracts.conditions import Reason
 from conch_contracts.spec.source import S3Source
@@ -77,6 +77,7 @@ def forbidden() -> ReadTimeoutError:
         (refusal(429, "SlowDown"), Reason.SOURCE_UNREACHABLE, "answers 429"),
         (refusal(503, "SlowDown"), Reason.SOURCE_UNREACHABLE, "answers 503"),
         (refusal(400, "Odd"), Reason.DOWNLOAD_FAILED, "answers 400"),
+        (UnknownSignatureVersionError(signature_version="v9"), Reason.DOWNLOAD_FAILED, "cannot be downloaded"),
         (NoCredentialsError(), Reason.SOURCE_ACCESS_DENIED, "needs credentials"),
         (ReadTimeoutError(endpoint_url="http://s3"), Reason.SOURCE_UNREACHABLE, "AWS does not answer"),
         (forbidden(), Reason.DOWNLOAD_FAILED, "is not downloaded: 169"),
@@ -87,3 +88,19 @@ def test_a_failure_has_a_reason_that_says_what_to_do(failure: Exception, reason:
     with pytest.raises(DownloadError, match=says) as failed:
         folder(Client({}, failure=failure)).checksum(RemoteFile("weights", SIZE))
     assert failed.value.reason is reason
+
+
+class Lister:
+    """Lists one page."""
+
+    def get_paginator(self, name: str) -> "Lister":
+        return self
+
+    def paginate(self, **asked: str) -> list[dict[str, Any]]:
+        keys = ("models/tiny/", "models/tiny/config.json", "models/tiny/folder/", "models/tiny/folder/a")
+        return [{"Contents": [{"Key": key, "Size": 1, "ETag": '"x"'} for key in keys]}, {}]
+
+
+def test_what_stands_for_a_folder_is_no_file() -> None:
+    client: Any = Lister()
+    assert [file.path for file in folder(client).listing().files] == ["config.json", "folder/a"]

@@ -132,3 +132,39 @@ async def test_a_repository_that_cannot_be_written_keeps_an_engine_from_its_star
     (tmp_path / "a").write_text("in the way")
     with pytest.raises(LaunchError, match="its model repository cannot be written"):
         await supervisor.processes["a"].command()
+
+
+class Models:
+    """Those in the server of a pool, and what they are told."""
+
+    def __init__(self, server: Process) -> None:
+        self.told: list[str] = []
+        self.names, self.seen = ("in",), ()
+        self._server = server
+
+    def forget_gone(self) -> None:
+        self.told.append("forget")
+
+    def restart(self, name: str) -> None:
+        self.told.append(f"restart {name}")
+
+    def stop(self, name: str) -> None:
+        self.told.append(f"stop {name}")
+
+    async def end(self) -> None:
+        assert self._server.told == ["stop"], "A server that goes on serves models that nobody keeps."
+        self.told.append("end")
+
+
+async def test_what_is_in_a_pool_hears_all_that_engines_hear(engines: LocalEngines, supervisor: Noting) -> None:
+    await engines.act(steps(POOL))
+    (server,) = supervisor.processes.values()
+    models: Any = Models(server)
+    engines._pools[POOL] = module._LocalPool(server, models)  # type: ignore[arg-type]
+    await engines.engines()
+    await engines.restart("in")  # type: ignore[arg-type]
+    await engines.stop("in")  # type: ignore[arg-type]
+    await engines.act(steps())
+    assert server.told == [], "It serves a model yet."
+    await asyncio.wait_for(engines.stop_all(), 30)
+    assert models.told == ["forget", "restart in", "stop in", "end"]
