@@ -98,6 +98,23 @@ async def test_who_names_an_address_hears_a_cause_from_a_server_of_models_alone(
     assert ("No server of models" in str(caught.value)) is not serves
 
 
+class Page(TritonHttp):
+    """A server of pages, not of models."""
+
+    async def model_config(self, *given: object) -> Any:
+        raise MalformedResponse("The engine's answer is no JSON.")
+
+    async def check_protocol(self, *given: object) -> None:
+        raise MalformedResponse("What answers is no server of the KServe protocol.")
+
+
+async def test_who_names_a_server_of_pages_hears_nothing_of_its_answers() -> None:
+    rules = CheckedAddresses(AddressRules(allowed=("127.0.0.0/8",)))
+    probing = TritonProbeClient(Server(None), Page(), 3.0, addresses=rules)
+    with pytest.raises(NoAnswer, match="No server of models that may be used answers"):
+        await probing.probe(Target(EngineAddress("http://127.0.0.1:8000"), "tiny", Dialect.ENCODER, named_in="team"))
+
+
 async def test_an_address_that_may_not_be_named_is_not_asked() -> None:
     server = Server(None)
     with pytest.raises(NoAnswer, match="No server of models that may be used"):
