@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from conch_contracts.names import ModelId
-from conch_contracts.records import Pool
+from conch_contracts.records import GatewayBeat, Pool
 from conch_kit.redis.connection import Command
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.heartbeat import HeartbeatWriter
 from conch_kit.registry.published_model import PublishedModel, published_model
 from conch_kit.registry.woken_models import WokenModels
-from conch_kit.registry.writer import RegistryWriter
+from conch_kit.registry.writer import Fenced, RegistryWriter
 from testkit.builders import records
 
 MODEL = ModelId("local/ear")
@@ -82,6 +82,17 @@ async def test_a_writer_that_has_written_nothing_does_not_ask_whether_it_stands(
 async def test_a_redis_that_refuses_to_name_the_gateways_is_away_for_the_operator() -> None:
     with pytest.raises(RegistryUnavailable, match="WRONGTYPE"):
         await RegistryWriter(Redis(RegistryError("WRONGTYPE"))).gateways()  # type: ignore[arg-type]
+
+
+async def test_a_gateway_that_cannot_be_read_hides_no_other() -> None:
+    beat = GatewayBeat(id="a", sequence=1, revision=7)
+    assert await RegistryWriter(Redis([b"{", raw(beat)])).gateways() == (beat,)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("refusal", "kind"), [("FENCED by 8", Fenced), ("OOM", RegistryUnavailable)])
+async def test_only_a_newer_writer_ends_an_older_one(refusal: str, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=refusal):
+        await RegistryWriter(Redis(RegistryError(refusal))).publish({})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("refusal", [RegistryError("OOM"), RegistryUnavailable("silent")])
