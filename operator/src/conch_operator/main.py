@@ -22,9 +22,7 @@ from conch_kit.registry.writer import Fenced
 from conch_kit.service.entry import run
 from conch_kit.service.serve import serve
 from conch_kit.settings import StartupError, load, redacted
-from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
-from conch_kit.triton.message_limits import MAX_PROBE_BYTES
 from conch_operator.agent.tokens import AgentTokens
 from conch_operator.external_scaler.process import external_scaler
 from conch_operator.kubernetes.api.backoff import Attempts
@@ -38,6 +36,7 @@ from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.watches import watching
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import ON_CLUSTER, Prober
+from conch_operator.probe.triton_request import bounded_client
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.scaling.demand_reader import DemandReader
@@ -130,7 +129,7 @@ class Operator:
             agents = await enter(Agents(AgentTokens(settings.internal_token)))
             redis = await enter(RedisClient(settings.redis_url))
             reader = await enter(RegistryReader(redis, pools=tuple(Pool)))
-            triton = await enter(TritonClient(most_bytes=MAX_PROBE_BYTES))
+            triton = await enter(bounded_client())
             changed = asyncio.Event()
             background = Background((await enter(asyncio.TaskGroup())).create_task, changed.set, PATIENCE_S)
             asker = probe_client(release, triton, await enter(TritonHttp()))

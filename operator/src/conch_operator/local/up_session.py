@@ -23,7 +23,6 @@ from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
-from conch_kit.triton.message_limits import MAX_PROBE_BYTES
 from conch_operator.engine_pools.residents import Residents
 from conch_operator.local.console import Console
 from conch_operator.local.downloads import DownloadedSources, Downloads
@@ -35,7 +34,7 @@ from conch_operator.local.supervisor import Supervisor
 from conch_operator.local.watched_model_files import DesiredModels
 from conch_operator.metrics import ScalingMetrics
 from conch_operator.probe.prober import Prober
-from conch_operator.probe.triton_request import TritonProbeClient
+from conch_operator.probe.triton_request import TritonProbeClient, bounded_client
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import plan_processes
 from conch_operator.reconcile.reconciler import Ports, Reconciler
@@ -82,7 +81,7 @@ class UpSession:
 
     async def run(self) -> None:
         """Serve until SIGINT, SIGTERM or SIGHUP; raises GatewayRefused."""
-        async with Supervisor() as supervisor, TritonClient(most_bytes=MAX_PROBE_BYTES) as triton:
+        async with Supervisor() as supervisor, bounded_client() as triton:
             engines = LocalEngines(supervisor, self._state, self._options.server, triton, self._wake.set)
             self._obey_signals(engines)
             self._services.start(supervisor, self._wake.set)

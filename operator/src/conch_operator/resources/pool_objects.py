@@ -129,7 +129,7 @@ def _owner(pool: PoolObject) -> Object:
 
 
 def _pod(pool: PoolObject, image: str, settings: EngineSettings, tokens: AgentTokens) -> Object:
-    drain_s = max(1, round(settings.drain_seconds))
+    drain_s = round(settings.drain_seconds)
     defaults = container_defaults(settings)
     agent = _agent(settings, tokens.told(agent_owner(pool.id))) | {"restartPolicy": "Always"}
     pod: Object = {

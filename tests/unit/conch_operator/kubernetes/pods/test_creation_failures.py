@@ -132,3 +132,15 @@ async def test_what_is_refused_is_what_the_last_change_asks_for() -> None:
     assert "of the last" in fault.message
     server.sets = [replica_set(9, "of the first"), replica_set(10, "")]
     assert await CreationFailures(server, FakeClock()).fault(made(), 1) is None
+
+
+async def test_a_deployment_that_is_made_no_more_is_forgotten() -> None:
+    server = Server()
+    failures = CreationFailures(server, FakeClock())
+    await failures.fault(made(), 1)
+    failures.keep_only({("ns", "tiny-engine"), ("ns", "other")})
+    await failures.fault(made(), 1)
+    assert server.asked == 1
+    failures.keep_only({("ns", "other")})
+    await failures.fault(made(), 1)
+    assert server.asked == 2
