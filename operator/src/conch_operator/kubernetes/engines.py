@@ -24,7 +24,7 @@ from conch_operator.kubernetes.api.kinds import (
 from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused, key_of
 from conch_operator.kubernetes.planned_objects import PlannedObjects
 from conch_operator.kubernetes.pods.agent_client import AT_ONCE, Agents, AgentUnavailable
-from conch_operator.kubernetes.pods.creation_failures import CreationFailures
+from conch_operator.kubernetes.pods.creation_failures import CreationFailures, has_all_pods
 from conch_operator.kubernetes.pods.deletion_costs import note_costs
 from conch_operator.kubernetes.pods.hold_times import ALONE_S, LONGEST_HOLD_S
 from conch_operator.kubernetes.pods.pod_events import PodEvents
@@ -34,10 +34,11 @@ from conch_operator.kubernetes.pods.pod_status import (
     agent_address,
     pod_fault,
     pod_name,
+    pod_template,
     read_engine,
     serves,
 )
-from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
+from conch_operator.reconcile.calls_in_flight import AGAIN_S, AWAITED, Background, CallsInFlight
 from conch_operator.reconcile.plan import Acted, Plan
 from conch_operator.resources.engine_image import NotSupported
 from conch_operator.resources.metadata import template_hash
@@ -66,6 +67,20 @@ class _Made:
         return self.generations.get(model.uid) == model.generation
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read of a pod, which is read again only when it has changed."""
+
+    pod: Object
+    held: bool
+    event_fault: Fault | None
+    engine: ClusterEngine | None
+
+    def is_of(self, pod: Object, event_fault: Fault | None, *, held: bool) -> bool:
+        """Return whether that would be read again."""
+        return self.pod is pod and (self.held, self.event_fault) == (held, event_fault)
+
+
 class KubernetesEngines:
     """Runs engines as pods."""
 
@@ -81,6 +96,7 @@ class KubernetesEngines:
     ) -> None:
         self._api = api
         self._agents = agents
+        self._background = background
         self._settings = settings
         self._namespaces = namespaces
         self._clock = clock
@@ -106,6 +122,7 @@ class KubernetesEngines:
         self._event_faults: Mapping[EngineName, Fault] = {}
         self._rejected: Mapping[ModelId, Fault] = {}
         self._pods: Mapping[EngineName, Object] = {}
+        self._read: dict[EngineName, _Read] = {}
 
     async def observe(self) -> Sequence[Object]:
         """Read what is there and return the models' pods; raises ApiError when it is not known completely."""
@@ -128,10 +145,14 @@ class KubernetesEngines:
     async def engines(self) -> Sequence[ClusterEngine]:
         """Return the engines of all pods, as they were last read; the newest first, since they are of the last edit."""
         newest = sorted(self._pods.items(), key=lambda item: item[1]["metadata"]["creationTimestamp"], reverse=True)
-        found = (
-            read_engine(pod, held=self._is_held(name), event_fault=self._event_faults.get(name)) for name, pod in newest
-        )
-        return tuple(engine for engine in found if engine is not None)
+        self._read = {name: self._read_pod(name, pod) for name, pod in newest}
+        return tuple(read.engine for read in self._read.values() if read.engine is not None)
+
+    def _read_pod(self, name: EngineName, pod: Object) -> _Read:
+        held, fault, read = self._is_held(name), self._event_faults.get(name), self._read.get(name)
+        if read is not None and read.is_of(pod, fault, held=held):
+            return read
+        return _Read(pod, held, fault, read_engine(pod, held=held, event_fault=fault))
 
     async def act(self, steps: Plan) -> Acted:
         """Make the objects of every model, restart what is dead and let go what may end."""
@@ -215,15 +236,24 @@ class KubernetesEngines:
         known, deployment = self._made.get(key), _deployment(made)
         if known is None or known.fault is not None or not all(map(known.is_of, models)):
             return False
-        pods = len(self._staying.get(_model(deployment), ()))
+        pods = self._templates(deployment)
         return (
-            pods <= deployment["spec"]["replicas"]
-            and self._creation_failures.is_complete(deployment, pods)
+            len(pods) <= deployment["spec"]["replicas"]
+            and has_all_pods(deployment, pods)
             and all(map(self._owned.is_right, made))
         )
 
     async def _make(self, models: Sequence[DesiredModel], made: Sequence[Object]) -> "_Made":
-        return _Made({model.uid: model.generation for model in models}, await self._ensure(models, made))
+        try:
+            fault = await self._ensure(models, made)
+        except ApiError as error:  # without an answer; other models' objects are made meanwhile
+            names = ", ".join(model.id for model in models)
+            log.warning(
+                "Objects of a model were not made; it is tried again.", extra={"model": names, "error": str(error)}
+            )
+            self._background.changed_in(AGAIN_S)
+            return _Made({}, None)
+        return _Made({model.uid: model.generation for model in models}, fault)
 
     async def _ensure(self, models: Sequence[DesiredModel], made: Sequence[Object]) -> Fault | None:
         """Make each object be there, whatever became of the others; return why one of them or of the pods is not.
@@ -231,6 +261,7 @@ class KubernetesEngines:
         What does not need one another is written at once: each write takes its time, of which many models have many.
         """
         deployment = _deployment(made)
+        found = self._owned.has(deployment) and key_of(deployment) not in self._made
         first = [one for one in made if kind_of(one) in _NEEDED_FIRST]
         then = [deployment, *(one for one in made if one is not deployment and one not in first)]
         refused = await self._ensure_at_once(models, first)
@@ -240,7 +271,11 @@ class KubernetesEngines:
             said = " ".join(refused).rstrip(".")
             message = f"The API server refused an object of the model: {said}. {_NEXT_STEP}"
             return Fault(Reason.REJECTED, message)
-        return await self._creation_failures.fault(deployment, len(self._staying.get(_model(deployment), ())))
+        return await self._creation_failures.fault(deployment, self._templates(deployment), found=found)
+
+    def _templates(self, deployment: Object) -> list[str]:
+        """Return the template hash of each pod of a model that nobody has begun to end."""
+        return [pod_template(pod) for pod in self._staying.get(_model(deployment), ())]
 
     async def _ensure_at_once(self, models: Sequence[DesiredModel], made: Sequence[Object]) -> list[str]:
         """Make objects be there that do not need one another; return what was refused. Raises ApiError."""
@@ -282,7 +317,7 @@ class KubernetesEngines:
             await self._api.patch_list(POD, meta["namespace"], meta["name"], change, "status")
         except ApiError as error:
             if not error.answered:
-                raise
+                self._background.changed_in(AGAIN_S)
             if error.status != 404:
                 log.warning("A readiness gate was not set.", extra={"engine": name, "error": str(error)})
 

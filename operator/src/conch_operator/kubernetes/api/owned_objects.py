@@ -22,7 +22,7 @@ from conch_operator.kubernetes.api import object_events
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object, kind_of
 from conch_operator.kubernetes.api.together import together
-from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
+from conch_operator.reconcile.calls_in_flight import AGAIN_S, AWAITED, Background, CallsInFlight
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +74,7 @@ class OwnedObjects:
         self._found: dict[Key, Object] = {}
         self._written: dict[Key, str] = {}
         self._reset: dict[Key, str] = {}
+        self._background = background
         self._deleting: CallsInFlight[Key, None] = CallsInFlight(background)
 
     async def observe(self) -> None:
@@ -209,7 +210,7 @@ class OwnedObjects:
             await self._api.delete(next(kind for kind in self._kinds if kind.plural == key[0]), item)
         except ApiError as error:
             if not error.answered:
-                raise
+                self._background.changed_in(AGAIN_S)
             log.warning("An object was not deleted; it is tried again.", extra={"object": key, "error": str(error)})
 
     def _is_right(self, key: Key, wanted: str) -> bool:
