@@ -9,9 +9,11 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 
-from conch_contracts.records import GatewayLoad, Pool
+from conch_contracts.names import ModelId
+from conch_contracts.records import Pool
 from conch_kit import logs
 from conch_kit import metrics as kit_metrics
 from conch_kit.http.admin import Health
@@ -145,9 +147,9 @@ class Operator:
             await enter(watching(status_writer.note, release.watch_namespaces, settings.watch_stale_s))
             autoscaler, residents = await enter(one_round.autoscaler), await enter(one_round.residents)
 
-            def heard(load: GatewayLoad | None) -> None:
-                autoscaler.heard(load)
-                residents.heard(load)
+            def heard(models: Collection[ModelId]) -> None:
+                autoscaler.heard(models)
+                residents.heard(models)
 
             await enter(DemandReader(redis, demand, heard))
             await reader.wait_answered(REGISTRY_S)

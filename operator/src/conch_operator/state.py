@@ -47,7 +47,7 @@ class Scaled:
     """How much memory its engine takes, as measured."""
     obstacle: "Fault | None" = None
     """What keeps it from an engine that it is to have, where no engine says so."""
-    order: int = 0
+    order: int = field(default=0, compare=False)
     """Of two decisions about a model the one with the higher number was made later."""
 
 

@@ -3,12 +3,12 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from conch_contracts.names import ModelId
-from conch_contracts.records import GatewayBeat, GatewayLoad
+from conch_contracts.records import GatewayBeat
 from conch_kit.background_loops import BackgroundLoops
 from conch_kit.redis.errors import RegistryUnavailable
 from conch_operator.reconcile.living_gateways import LivingGateways
@@ -54,10 +54,9 @@ class HeardDemand(BackgroundLoops):
         """Return whether somebody has asked for a model to be awake now."""
         return self._book.awake_until.get(model, 0.0) > self._unix_time()
 
-    def heard(self, load: GatewayLoad | None) -> None:
-        """Tell those who listen for the models of a new record; without one, all."""
-        models = list(self._listeners) if load is None else load.models.keys() & self._listeners.keys()
-        for model in models:
+    def heard(self, models: Collection[ModelId]) -> None:
+        """Tell those who listen for these models, of which something new is known."""
+        for model in [model for model in models if model in self._listeners]:
             for news in self._listeners[model]:
                 news.set()
 
@@ -77,4 +76,5 @@ class HeardDemand(BackgroundLoops):
             with suppress(RegistryUnavailable):  # the book knows that Redis is away
                 alive = self._living.look(await self._beats.gateways(), self._clock())
                 self._gateways = frozenset(beat.id for beat in alive)
+            self.heard(self._listeners)  # what follows from the time alone
             await asyncio.sleep(_LOOK_S)

@@ -22,6 +22,7 @@ from conch_operator.kubernetes.api.kinds import ENGINE_POOL, MODEL_DEPLOYMENT, K
 from conch_operator.kubernetes.api.together import together
 from conch_operator.kubernetes.desired_models import SpecReader, Wanted
 from conch_operator.kubernetes.engines import KubernetesEngines
+from conch_operator.kubernetes.long_lived import LongLived
 from conch_operator.kubernetes.pools.pool_status_writer import PoolStatusWriter
 from conch_operator.kubernetes.pools.pooled_engines import PooledEngines
 from conch_operator.kubernetes.pools.wanted_pools import WantedPools, read_pools
@@ -122,7 +123,9 @@ class LeaderLoop:
         self._round_s = round_s
         self._wake = wake
         self._settled = True
+        self._models = 0
         self._backoff = Backoff()
+        self._long_lived = LongLived()
 
     def changed(self) -> None:
         """Say that something has happened."""
@@ -151,6 +154,8 @@ class LeaderLoop:
                 await asyncio.sleep(pause_s)
                 continue
             failures = 0
+            if self._settled and self._models:
+                self._long_lived.settled()
             await asyncio.sleep(LEAST_PAUSE_S)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._rest_s()):  # wait_for may lose a cancellation (Python 3.11)
@@ -164,6 +169,7 @@ class LeaderLoop:
         result = "error"
         try:
             statuses = await self._round.run()
+            self._models = len(statuses)
             self._settled = all(status.settled for status in statuses.values())
             self._metrics.count(statuses)
             result = "ok"

@@ -49,7 +49,7 @@ class Scene:
         load = GatewayLoad.model_validate(said)
         self.book.hear(load)
         self.book.away = False
-        self.residents.heard(load)
+        self.residents.heard(load.models)
 
     async def lives(self, seconds: int, **demand: dict[str, Any]) -> dict[str, ModelStatus]:
         """Let time pass in which the gateway says the same all the time, applies every route, and rounds go on."""

@@ -48,7 +48,7 @@ class Gateways:
 
     def looks(self, load: GatewayLoad | None = None) -> None:
         assert self.demand is not None
-        self.demand.heard(load)
+        self.demand.heard(list(self.demand._listeners) if load is None else load.models)
 
 
 @dataclass

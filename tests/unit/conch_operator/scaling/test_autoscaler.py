@@ -13,8 +13,10 @@ from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.names import ModelId
 from conch_contracts.records import GatewayLoad, Route
 from conch_operator.metrics import ScalingMetrics
+from conch_operator.reconcile import status
 from conch_operator.reconcile.reconciler import Reconciler
 from conch_operator.reconcile.status import ModelStatus
+from conch_operator.routes import known_routes
 from conch_operator.scaling.autoscaler import Autoscaler
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.state import DesiredModel, EnginePhase, Scaled
@@ -46,7 +48,7 @@ class Scene:
         load = GatewayLoad.model_validate(record)
         self.book.hear(load)
         self.book.away = False
-        self.autoscaler.heard(load)
+        self.autoscaler.heard(load.models)
 
     async def lives(self, seconds: int, **demand: Any) -> ModelStatus:
         """Let time pass in which the gateway says the same all the time, applies every route, and rounds go on."""
@@ -214,8 +216,23 @@ async def test_a_record_of_other_models_costs_a_model_at_rest_nothing(
     monkeypatch.setattr(scene.book, "of", looked)
     scene.says()
     looked.assert_not_called()
-    scene.autoscaler.heard()
+    scene.autoscaler.heard({TINY})
     looked.assert_called_once()
+
+
+@pytest.mark.parametrize("rests", [False, True])
+async def test_rounds_in_which_nothing_changes_make_no_status_and_no_route_anew(
+    scene: Scene, rests: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await (at_rest(scene) if rests else scene.lives(5, in_flight=1))
+    before, route = scene.world.statuses[TINY], scene.route
+    judged, made = Mock(wraps=status._judged), Mock(wraps=known_routes.make_route)
+    monkeypatch.setattr(status, "_judged", judged)
+    monkeypatch.setattr(known_routes, "make_route", made)
+    await scene.lives(3, **({} if rests else {"in_flight": 1}))
+    assert (judged.call_count, made.call_count) == (0, 0)
+    assert scene.world.statuses[TINY] is before
+    assert scene.route is route
 
 
 async def test_a_call_keeps_it_awake_until_then(scene: Scene) -> None:

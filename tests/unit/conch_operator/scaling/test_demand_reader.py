@@ -57,7 +57,7 @@ def reader(redis: Redis, book: DemandBook, heard: list[Any]) -> DemandReader:
 async def test_all_that_redis_holds_is_news(redis: Redis, book: DemandBook, reader: DemandReader, heard: Any) -> None:
     redis.loads = [load("a"), b"{"]
     await reader.refresh()
-    assert (book.away, heard) == (False, [None])
+    assert (book.away, heard) == (False, [set()])
 
 
 @pytest.mark.parametrize("failure", [RegistryUnavailable("silent"), RegistryError("WRONGTYPE")], ids=repr)
@@ -68,7 +68,7 @@ async def test_a_redis_that_cannot_be_heard_is_away_and_no_news(
     await reader.refresh()
     redis.failure = failure
     await reader.refresh()
-    assert (book.away, heard) == (True, [None])
+    assert (book.away, heard) == (True, [set()])
 
 
 async def test_gateways_have_all_their_time_again_when_redis_is_back(

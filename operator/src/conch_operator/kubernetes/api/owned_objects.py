@@ -22,7 +22,7 @@ from conch_operator.kubernetes.api import object_events
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object, kind_of
 from conch_operator.kubernetes.api.together import together
-from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
+from conch_operator.reconcile.calls_in_flight import AGAIN_S, AWAITED, Background, CallsInFlight
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +74,7 @@ class OwnedObjects:
         self._found: dict[Key, Object] = {}
         self._written: dict[Key, str] = {}
         self._reset: dict[Key, str] = {}
+        self._background = background
         self._deleting: CallsInFlight[Key, None] = CallsInFlight(background)
 
     async def observe(self) -> None:
@@ -94,7 +95,7 @@ class OwnedObjects:
         kind = kind_of(made)
         key = _key(kind, made)
         wanted = made["metadata"]["labels"][SPEC_HASH_LABEL]
-        if self._is_right(key, wanted):
+        if self.is_right(key, wanted):
             return
         try:
             if self._is_let_go(key, made) and not await self._has_owner(made):
@@ -125,9 +126,13 @@ class OwnedObjects:
         """Return what is there of one kind; of most objects the metadata only."""
         return [item for key, item in self._found.items() if key[0] == kind.plural]
 
-    def is_right(self, made: Object) -> bool:
-        """Return whether an object is there as it was planned, since we have written it."""
-        return self._is_right(key_of(made), made["metadata"]["labels"][SPEC_HASH_LABEL])
+    def is_right(self, key: Key, spec_hash: str) -> bool:
+        """Return whether an object is there as it was planned with this hash, since we have written it."""
+        item = self._found.get(key)
+        if item is None or "deletionTimestamp" in item["metadata"]:
+            return False
+        labels: Mapping[str, str] = item["metadata"].get("labels", {})
+        return labels.get(SPEC_HASH_LABEL) == spec_hash and self._written.get(key) == _mark(item)
 
     def has(self, made: Object) -> bool:
         """Return whether an object is there, in whatever shape."""
@@ -209,15 +214,8 @@ class OwnedObjects:
             await self._api.delete(next(kind for kind in self._kinds if kind.plural == key[0]), item)
         except ApiError as error:
             if not error.answered:
-                raise
+                self._background.changed_in(AGAIN_S)
             log.warning("An object was not deleted; it is tried again.", extra={"object": key, "error": str(error)})
-
-    def _is_right(self, key: Key, wanted: str) -> bool:
-        item = self._found.get(key)
-        if item is None or "deletionTimestamp" in item["metadata"]:
-            return False
-        labels: Mapping[str, str] = item["metadata"].get("labels", {})
-        return labels.get(SPEC_HASH_LABEL) == wanted and self._written.get(key) == _mark(item)
 
 
 def key_of(made: Object) -> Key:

@@ -66,7 +66,7 @@ def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) ->
     return ClusterEngine(
         name=pod_name(pod),
         model=ModelId(f"{meta['namespace']}/{meta['labels'][MODEL_LABEL]}"),
-        spec_hash=meta["labels"].get(SPEC_HASH_LABEL, ""),
+        spec_hash=pod_template(pod),
         contract=contract,
         phase=_phase(pod, fault, held=held),
         grpc=engine_address(pod),
@@ -80,6 +80,12 @@ def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) ->
 def pod_name(pod: Object) -> EngineName:
     """Return what the operator calls the engine in a pod."""
     return EngineName(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+
+
+def pod_template(pod: Object) -> str:
+    """Return the hash of the template that a pod was made from; empty where it does not say."""
+    said: str = pod["metadata"].get("labels", {}).get(SPEC_HASH_LABEL, "")
+    return said
 
 
 def agent_address(pod: Object) -> AgentAddress | None:

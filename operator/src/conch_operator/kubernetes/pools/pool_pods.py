@@ -14,7 +14,7 @@ from functools import partial
 from math import inf
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import POOL_LABEL, SPEC_HASH_LABEL, EngineAddress, PoolId
+from conch_contracts.names import POOL_LABEL, EngineAddress, PoolId
 from conch_operator.agent.pool_messages import PoolQuestion, PoolReport
 from conch_operator.agent.tokens import AgentOwner
 from conch_operator.kubernetes.api.client import KubernetesApi
@@ -23,7 +23,14 @@ from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
 from conch_operator.kubernetes.pods.hold_times import ALONE_S, LONGEST_HOLD_S
 from conch_operator.kubernetes.pods.pod_events import PodEvents
 from conch_operator.kubernetes.pods.pod_owners import OF_POOLS, PodOwners
-from conch_operator.kubernetes.pods.pod_status import AgentAddress, agent_host, engine_address, pod_fault, pod_name
+from conch_operator.kubernetes.pods.pod_status import (
+    AgentAddress,
+    agent_host,
+    engine_address,
+    pod_fault,
+    pod_name,
+    pod_template,
+)
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.resources.engine_deployment import TRITON
 from conch_operator.resources.pool_objects import agent_owner
@@ -157,9 +164,9 @@ class PoolPods:
         """Return the pools that have pods."""
         return tuple(self._pods)
 
-    def staying(self, pool: PoolId) -> int:
-        """Return how many pods nobody has begun to end."""
-        return sum(not pod.leaving for pod in self._pods.get(pool, ()))
+    def staying(self, pool: PoolId) -> list[str]:
+        """Return the template hash of each pod that nobody has begun to end."""
+        return [pod.template for pod in self._pods.get(pool, ()) if not pod.leaving]
 
     def heard(self, uid: str, report: PoolReport) -> None:
         """Take over what an agent has said, unless it has said something newer."""
@@ -218,7 +225,7 @@ class PoolPods:
             fault=event_fault or pod_fault(pod, _WHAT_DECIDES) or (_silence(name) if silent else None),
             silent=silent,
             ready=any(one["name"] == TRITON and one["ready"] for one in pod["status"].get("containerStatuses", ())),
-            template=meta["labels"].get(SPEC_HASH_LABEL, ""),
+            template=pod_template(pod),
             claims=_claims(pod),
         )
 

@@ -14,7 +14,7 @@ from conch_operator.kubernetes.api.kinds import ENGINE_POOL, Object
 from conch_operator.kubernetes.pools.pool_pods import PoolPods
 from conch_operator.kubernetes.pools.pooled_engines import PooledEngines
 from conch_operator.kubernetes.pools.wanted_pools import WantedPools
-from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
+from conch_operator.reconcile.calls_in_flight import AGAIN_S, AWAITED, Background, CallsInFlight
 from conch_operator.state import ClusterEngine, DesiredModel, EnginePhase, Fault
 from conch_operator.timestamps import timestamp
 
@@ -33,6 +33,7 @@ class PoolStatusWriter:
         self._api = api
         self._engines = engines
         self._pods = pods
+        self._background = background
         self._writing: CallsInFlight[PoolId, None] = CallsInFlight(background)
 
     async def write(self, wanted: WantedPools, models: Sequence[DesiredModel]) -> None:
@@ -74,7 +75,7 @@ class PoolStatusWriter:
             await self._api.patch(ENGINE_POOL, meta["namespace"], meta["name"], {"status": body}, "status")
         except ApiError as error:
             if not error.answered:
-                raise
+                self._background.changed_in(AGAIN_S)
             if error.status != 404:
                 log.warning("A status was not written.", extra={"pool": meta["name"], "error": str(error)})
 

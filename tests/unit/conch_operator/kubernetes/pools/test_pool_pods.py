@@ -74,7 +74,7 @@ async def test_the_newer_pod_serves_from_when_its_server_runs() -> None:
     around, pods = scene()
     around.pods, around.live = [pod("old", 1), pod("new", 2)], {"10.0.0.1"}
     await pods.observe([DEPLOYMENT])
-    assert (name(pods.current(POOL)), pods.others(POOL), pods.staying(POOL)) == ("old", [], 2)
+    assert (name(pods.current(POOL)), pods.others(POOL), len(pods.staying(POOL))) == ("old", [], 2)
     around.live.add("10.0.0.2")
     around.now += SILENCE_S
     await pods.observe([DEPLOYMENT])

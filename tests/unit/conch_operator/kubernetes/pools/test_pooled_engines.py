@@ -67,8 +67,8 @@ class Around:
     async def make(self, *_: object) -> dict[PoolId, Fault]:
         return self.refused
 
-    def staying(self, pool: PoolId) -> int:
-        return int(self.pod is not None)
+    def staying(self, pool: PoolId) -> list[str]:
+        return [] if self.pod is None else [self.pod.template]
 
     def current(self, pool: PoolId) -> PoolPod | None:
         return self.pod
