@@ -15,7 +15,7 @@ from conch_runtime_cpu.engine.whisper_model import WhisperModel
 from conch_runtime_cpu.graphs.conversion import converted_whisper
 from conch_runtime_cpu.graphs.whisper_architecture import read_whisper_architecture
 from conch_runtime_cpu.speech.spectrogram import Spectrogram
-from conch_speech_worker.audio.plain_files import samples_of
+from conch_speech_worker.audio.decoding import samples_of
 from conch_speech_worker.windows.loudness import is_silent
 
 WINDOW_S = WINDOW_SAMPLES // SAMPLE_RATE

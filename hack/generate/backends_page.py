@@ -149,9 +149,13 @@ def _refused_of_speech() -> Iterator[tuple[str, str]]:
     for name, refused in sorted(transcriptions.items()):
         if refused == translations.get(name):
             yield f"`{name}`", refused.instead or "there is nothing like it here"
-    for name, refused in sorted(translations.items()):
-        if refused != transcriptions.get(name):
-            yield f"`{name}` of a translation", refused.instead
+    for one, other, endpoint in (
+        (transcriptions, translations, "transcription"),
+        (translations, transcriptions, "translation"),
+    ):
+        for name, refused in sorted(one.items()):
+            if refused != other.get(name):
+                yield f"`{name}` of a {endpoint}", refused.instead
 
 
 def _cell(support: Support) -> str:

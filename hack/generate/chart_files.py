@@ -28,6 +28,7 @@ def contract_text() -> str:
             "gateway": names.GATEWAY_PORT,
             "admin": names.ADMIN_PORT,
             "service": names.SERVICE_PORT,
+            "externalScaler": names.EXTERNAL_SCALER_PORT,
             "redis": names.REDIS_PORT,
         },
         "labels": {

@@ -8,7 +8,7 @@ from conch_contracts.openai.encoders.rerank import RerankAnswer, RerankRequest
 from conch_contracts.openai.encoders.scores import ClassificationList, ClassifyRequest, ScoreList, ScoreRequest
 from conch_contracts.openai.tokenizing import DetokenizeAnswer, DetokenizeRequest, TokenizeAnswer, TokenizeRequest
 from conch_gateway.encoders.tokenize_endpoints import DETOKENIZE_PATHS, TOKENIZE_PATHS
-from generate.openapi.failures import errors
+from generate.openapi.failures import INFERENCE, OF_TEXT, errors
 
 
 def describe_encoders(app: FastAPI) -> None:
@@ -39,15 +39,15 @@ def describe_encoders(app: FastAPI) -> None:
         """Return the text of token ids."""
 
     described = (
-        (embeddings, EmbeddingList, ("/v1/embeddings",)),
-        (embed, CohereEmbedAnswer, ("/v2/embed",)),
-        (rerank, RerankAnswer, ("/v1/rerank", "/rerank", "/v2/rerank")),
-        (score, ScoreList, ("/v1/score", "/score")),
-        (classify, ClassificationList, ("/v1/classify", "/classify")),
-        (pooling, PooledList, ("/v1/pooling", "/pooling")),
-        (tokenize, TokenizeAnswer, TOKENIZE_PATHS),
-        (detokenize, DetokenizeAnswer, DETOKENIZE_PATHS),
+        (embeddings, EmbeddingList, ("/v1/embeddings",), INFERENCE),
+        (embed, CohereEmbedAnswer, ("/v2/embed",), INFERENCE),
+        (rerank, RerankAnswer, ("/v1/rerank", "/rerank", "/v2/rerank"), INFERENCE),
+        (score, ScoreList, ("/v1/score", "/score"), INFERENCE),
+        (classify, ClassificationList, ("/v1/classify", "/classify"), OF_TEXT),
+        (pooling, PooledList, ("/v1/pooling", "/pooling"), INFERENCE),
+        (tokenize, TokenizeAnswer, TOKENIZE_PATHS, INFERENCE),
+        (detokenize, DetokenizeAnswer, DETOKENIZE_PATHS, OF_TEXT),
     )
-    for handler, answer, paths in described:
+    for handler, answer, paths, statuses in described:
         for path in paths:
-            app.post(path, response_model=answer, responses=errors(), tags=["encoders"])(handler)
+            app.post(path, response_model=answer, responses=errors(statuses), tags=["encoders"])(handler)

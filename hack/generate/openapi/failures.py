@@ -15,15 +15,17 @@ STATUSES: Mapping[int, str] = {
     408: "The body did not arrive in time.",
     413: "The body is too large.",
     415: "The body is not JSON in UTF-8, is no form where one is taken, or is compressed.",
-    422: "The file came as a text.",
+    422: "The file of a form came as a text, or a picture that is named by URL cannot be had or is too large.",
     429: "The model's queue is full, or too much waits for it to start; `Retry-After` says when to try again.",
     500: "A fault in the gateway; the message says nothing of the inside.",
-    502: "The engine or a worker failed.",
+    502: "The engine, a worker or the server of a picture failed.",
     503: "No engine or worker is ready or free in time, an engine still starts, or the server ends; `Retry-After` says "
     "when to try again.",
-    504: "The answer was not there in time.",
+    504: "The answer, or a picture that is named by URL, was not there in time.",
 }
-INFERENCE = tuple(status for status in STATUSES if status != 422)
+INFERENCE = tuple(STATUSES)
+OF_TEXT = tuple(status for status in STATUSES if status != 422)
+"""Where neither a file nor a picture is sent."""
 
 
 def errors(statuses: Sequence[int] = INFERENCE) -> Responses:

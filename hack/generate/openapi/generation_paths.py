@@ -9,7 +9,7 @@ from conch_contracts.openai.encoders.rerank import RerankAnswer, RerankRequest
 from conch_contracts.openai.encoders.scores import ClassificationList, ClassifyRequest, ScoreList, ScoreRequest
 from conch_contracts.openai.responses.response import Response, ResponsesRequest
 from conch_gateway.app.invocations import PATH as INVOCATIONS_PATH
-from generate.openapi.failures import errors
+from generate.openapi.failures import INFERENCE, OF_TEXT, errors
 from generate.openapi.streams import CHUNKS, CHUNKS_OR_TEXTS, EVENTS, TEXTS
 
 
@@ -26,12 +26,12 @@ def describe_generation(app: FastAPI) -> None:
         """Answer a conversation of items, and keep the answer unless the request says otherwise."""
 
     described = (
-        ("/v1/chat/completions", chat, ChatCompletion, CHUNKS),
-        ("/v1/completions", completions, Completion, TEXTS),
-        ("/v1/responses", responses, Response, EVENTS),
+        ("/v1/chat/completions", chat, ChatCompletion, CHUNKS, INFERENCE),
+        ("/v1/completions", completions, Completion, TEXTS, OF_TEXT),
+        ("/v1/responses", responses, Response, EVENTS, INFERENCE),
     )
-    for path, handler, answer, stream in described:
-        kinds = {**stream.responses(), **errors()}
+    for path, handler, answer, stream, statuses in described:
+        kinds = {**stream.responses(), **errors(statuses)}
         app.post(path, response_model=answer, responses=kinds, tags=["generation"])(handler)
 
 

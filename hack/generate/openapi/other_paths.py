@@ -18,11 +18,14 @@ def describe_models(app: FastAPI) -> None:
 
     @app.get("/v1/models", response_model=ModelList, responses=errors((401, 503)), tags=["models"])
     async def list_models() -> None:
-        """List every name that `model` may hold, the default model's first."""
+        """List every name that `model` may hold, the default model's first.
+
+        Errors have Anthropic's form where the request has the header `anthropic-version`.
+        """
 
     @app.get("/v1/models/{name:path}", response_model=Model, responses=errors((401, 404, 503)), tags=["models"])
     async def get_model(name: str) -> None:
-        """Describe one model."""
+        """Describe one model. Errors have Anthropic's form where the request has the header `anthropic-version`."""
 
     @app.post(
         "/conch/v1/models/{name:path}/wake",

@@ -11,7 +11,7 @@ from conch_contracts.openai.audio import (
     TranslationRequest,
     VerboseTranscription,
 )
-from generate.openapi.failures import INFERENCE, errors
+from generate.openapi.failures import errors
 from generate.openapi.streams import TRANSCRIPTS, Document
 
 FORM = "multipart/form-data"
@@ -40,7 +40,7 @@ def describe_speech(app: FastAPI) -> None:
         app.post(
             f"/v1/audio/{handler.__name__}",
             response_model=Transcription | VerboseTranscription,
-            responses={200: {"content": content}, **errors(tuple(sorted((*INFERENCE, 422))))},
+            responses={200: {"content": content}, **errors()},
             openapi_extra={"requestBody": {"required": True, "content": {FORM: {"schema": schema}}}},
             tags=["speech"],
         )(handler)

@@ -9,9 +9,11 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 
-from conch_contracts.records import GatewayLoad, Pool
+from conch_contracts.names import ModelId
+from conch_contracts.records import Pool
 from conch_kit import logs
 from conch_kit import metrics as kit_metrics
 from conch_kit.http.admin import Health
@@ -22,10 +24,9 @@ from conch_kit.registry.writer import Fenced
 from conch_kit.service.entry import run
 from conch_kit.service.serve import serve
 from conch_kit.settings import StartupError, load, redacted
-from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
-from conch_kit.triton.message_limits import MAX_PROBE_BYTES
 from conch_operator.agent.tokens import AgentTokens
+from conch_operator.external_scaler.process import external_scaler
 from conch_operator.kubernetes.api.backoff import Attempts
 from conch_operator.kubernetes.api.caching_client import CachingApi
 from conch_operator.kubernetes.api.client import KubernetesApi, NotLeading
@@ -37,6 +38,7 @@ from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.watches import watching
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import ON_CLUSTER, Prober
+from conch_operator.probe.triton_request import bounded_client
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.scaling.demand_reader import DemandReader
@@ -84,7 +86,7 @@ class Operator:
                 await leadership.release()
 
     async def _until_first_ends(self, leadership: Leadership) -> None:
-        """Serve health and metrics, and lead; the end of one ends the other, and its error is the process's."""
+        """Serve health, metrics and KEDA, and lead; the end of one ends all, and its error is the process's."""
         serving = serve(
             _nothing, self._settings, health=Health(live=lambda: True, ready=lambda: None), metrics=self._registry
         )
@@ -92,6 +94,8 @@ class Operator:
             asyncio.create_task(serving, name="serving"),
             asyncio.create_task(self._lead(leadership), name="leading"),
         ]
+        if self._settings.external_scaler_port is not None:
+            tasks.append(asyncio.create_task(self._scale_for_others(), name="external scaler"))
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -100,6 +104,10 @@ class Operator:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _scale_for_others(self) -> None:
+        async with external_scaler(self._settings, self._release):
+            await asyncio.Event().wait()
 
     async def _lead(self, leadership: Leadership) -> None:
         while True:
@@ -123,7 +131,7 @@ class Operator:
             agents = await enter(Agents(AgentTokens(settings.internal_token)))
             redis = await enter(RedisClient(settings.redis_url))
             reader = await enter(RegistryReader(redis, pools=tuple(Pool)))
-            triton = await enter(TritonClient(most_bytes=MAX_PROBE_BYTES))
+            triton = await enter(bounded_client())
             changed = asyncio.Event()
             background = Background((await enter(asyncio.TaskGroup())).create_task, changed.set, PATIENCE_S)
             asker = probe_client(release, triton, await enter(TritonHttp()))
@@ -139,9 +147,9 @@ class Operator:
             await enter(watching(status_writer.note, release.watch_namespaces, settings.watch_stale_s))
             autoscaler, residents = await enter(one_round.autoscaler), await enter(one_round.residents)
 
-            def heard(load: GatewayLoad | None) -> None:
-                autoscaler.heard(load)
-                residents.heard(load)
+            def heard(models: Collection[ModelId]) -> None:
+                autoscaler.heard(models)
+                residents.heard(models)
 
             await enter(DemandReader(redis, demand, heard))
             await reader.wait_answered(REGISTRY_S)

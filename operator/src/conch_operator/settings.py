@@ -33,6 +33,10 @@ class OperatorSettings(ServiceSettings):
     watch_stale_s: float = Field(default=20.0, gt=0)
     """How long no event and no bookmark may come out of a watch before everything is listed again, in seconds. The API
     server is asked to end a watch before, with a bookmark, after four fifths of it."""
+    external_scaler_host: str = "0.0.0.0"
+    """Where KEDA is answered, by every operator."""
+    external_scaler_port: Port | None = None
+    """The port for that; None: KEDA is not answered."""
 
 
 class _Part(BaseModel):

@@ -47,7 +47,7 @@ class Scaled:
     """How much memory its engine takes, as measured."""
     obstacle: "Fault | None" = None
     """What keeps it from an engine that it is to have, where no engine says so."""
-    order: int = 0
+    order: int = field(default=0, compare=False)
     """Of two decisions about a model the one with the higher number was made later."""
 
 
@@ -65,7 +65,7 @@ class DesiredModel:
     uid: str = ""
     """What Kubernetes calls this very object; empty on a laptop."""
     scaled: Scaled | None = None
-    """How many engines it is to have now, where that is decided by load."""
+    """How many engines it is to have now, where that is decided by load, or requests wait for who decides it."""
     id: ModelId = field(init=False)
     """The model's id; a round looks at it dozens of times."""
 
@@ -83,9 +83,7 @@ class DesiredModel:
     @property
     def rests(self) -> bool:
         """Return whether no engine runs, or none answers yet, and a request can count on one that starts for it."""
-        scaling = self.deployment.spec.scaling
-        may_rest = self.deployment.spec.placement is not None or (scaling is not None and scaling.min_replicas == 0)
-        return self.scaled is not None and self.scaled.wakes and may_rest
+        return self.scaled is not None and self.scaled.wakes and self.deployment.spec.may_rest
 
     @property
     def drains(self) -> bool:

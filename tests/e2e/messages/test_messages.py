@@ -134,10 +134,24 @@ def test_thinking_is_a_block_before_the_text_and_may_go_back(client: Anthropic, 
     assert client.messages.create(**said).content
 
 
-def test_thinking_can_be_hidden_and_switched_off(client: Anthropic, golden: Golden) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+def test_thinking_that_is_left_out_is_a_block_without_its_text(client: Anthropic, golden: Golden, stream: bool) -> None:
+    said = asked(golden.named("think")) | {**THINKS, "thinking": {**THINKS["thinking"], "display": "omitted"}}
+    if stream:
+        with client.messages.stream(**said) as told:
+            message: Any = told.get_final_message()
+    else:
+        message = client.messages.create(**said)
+    thought, text = message.content
+    assert (thought.type, thought.thinking, text.type) == ("thinking", "", "text")
+    assert thought.signature
+    assert message.usage.output_tokens_details.thinking_tokens > 0
+    said["messages"] = [*said["messages"], message.to_param(), {"role": "user", "content": "Again!"}]
+    assert client.messages.create(**said).content
+
+
+def test_thinking_can_be_switched_off(client: Anthropic, golden: Golden) -> None:
     said = asked(golden.named("think")) | THINKS
-    hidden = client.messages.create(**{**said, "thinking": {**THINKS["thinking"], "display": "omitted"}})
-    assert [block.type for block in hidden.content] == ["text"]
     off = client.messages.create(**{**said, "thinking": {"type": "disabled"}})
     assert texts_of(off) == golden.named("no-think").text
     assert off.usage.input_tokens == len(golden.named("no-think").prompt_ids)
@@ -227,6 +241,9 @@ def test_models_are_listed_for_this_sdk_too(client: Anthropic) -> None:
         1024,
     )
     assert chat.created_at.year > 2000
+    with pytest.raises(anthropic.NotFoundError) as failed:
+        client.models.retrieve("nope")
+    assert (failed.value.type, bool(failed.value.request_id)) == ("not_found_error", True)
 
 
 def test_betas_that_nobody_knows_are_no_reason_to_refuse(client: Anthropic) -> None:

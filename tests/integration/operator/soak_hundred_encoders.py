@@ -27,6 +27,8 @@ COUNT = int(os.environ.get("CONCH_TEST_ENCODERS", "100"))  # noqa: TID251
 TABLE = os.environ.get("CONCH_TEST_TABLE")  # noqa: TID251
 MEMORY_MIB = 560
 """Room for ten of them, as they are measured."""
+MEASURED = 1.05
+"""By how much processes may be larger together than they were measured: smaller changes are not taken over."""
 MAX_WAIT_S, MIN_RESIDENT_S = 0.5, 1.0
 CLIENTS, EACH, PAUSE_S = 4, 75, 0.5
 """Clients, how often each asks, and how long it pauses before it does."""
@@ -37,6 +39,7 @@ kind: EnginePool
 metadata: {{name: encoders}}
 spec: {{memory: {MEMORY_MIB}Mi, minResident: {MIN_RESIDENT_S:g}s, maxWait: {MAX_WAIT_S * 1000:g}ms}}
 """
+SERVER, STUB = "tritonserver", "triton_python"
 NAMES = [f"encoder-{index}" for index in range(COUNT)]
 
 
@@ -52,17 +55,18 @@ class Watch:
     def run(self) -> None:
         """Look until `end`."""
         while not self._over.wait(0.1):
-            self.most, self.most_mib = max(self.most, len(loaded(self.conch))), max(self.most_mib, self._held_mib())
+            self.most, self.most_mib = max(self.most, len(loaded(self.conch))), max(self.most_mib, self.held_mib(STUB))
 
     def end(self) -> None:
         """Look no more."""
         self._over.set()
 
-    def _held_mib(self) -> float:
+    def held_mib(self, name: str) -> float:
+        """Return what all processes of a name hold together, of what they share their share."""
         held = 0
         for process in self.conch.processes():
             with suppress(psutil.NoSuchProcess):
-                if process.name().startswith("triton_python"):
+                if process.name().startswith(name):
                     held += process.memory_full_info().pss
         return held / 2**20
 
@@ -98,6 +102,7 @@ def answered(conch: ConchUp, count: int) -> tuple[list[float], list[float]]:
 
 def test_a_hundred_encoders_take_turns_and_no_request_fails(conch: ConchUp) -> None:
     watch = Watch(conch)
+    server_mib = watch.held_mib(SERVER)
     watching = threading.Thread(target=watch.run)
     watching.start()
     try:
@@ -113,8 +118,9 @@ def test_a_hundred_encoders_take_turns_and_no_request_fails(conch: ConchUp) -> N
     # A client's model may be the last of as many as there are clients, each of which waits until one may go.
     longest_s = CLIENTS * (MAX_WAIT_S + MIN_RESIDENT_S + max(changes))
     report(watch, changes, found, held, longest_s)
+    print(f"the server itself: {server_mib:.0f} MiB before and {watch.held_mib(SERVER):.0f} MiB after all these loads")
     assert max(held) <= longest_s
-    assert watch.most_mib <= MEMORY_MIB
+    assert watch.most_mib <= MEMORY_MIB * MEASURED
 
 
 def zipf(conch: ConchUp) -> list[str]:
@@ -154,7 +160,7 @@ def report(watch: Watch, changes: list[float], found: list[float], held: list[fl
         ("the longest of them", f"{max(held):.1f} s", f"{longest_s:.1f} s"),
         ("a change of models while nobody else asked, median and longest", spread(changes), ""),
         ("models that were loaded at one time", f"{watch.most}", ""),
-        ("memory of their processes (PSS)", f"{watch.most_mib:.0f} MiB", f"{MEMORY_MIB} MiB"),
+        ("memory of their processes (PSS)", f"{watch.most_mib:.0f} MiB", f"{MEMORY_MIB * MEASURED:.0f} MiB"),
     )
     for what, figure, most in rows:
         print(f"{what}: {figure} {most and f'(at most {most})'}")

@@ -3,8 +3,10 @@
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, cast
+from urllib.error import HTTPError
 
 import pytest
 from redis import Redis
@@ -58,3 +60,44 @@ def test_a_model_rests_when_nothing_happens_and_comes_back_for_a_request_and_for
         redis.hset(WAKES_KEY, MODEL, "99999999999")
         wait_until(lambda: answers() == 1, "an engine for the call", 120)
         assert status(conch)["models"][0]["scaling"]["reason"] == "Woken"
+
+
+def answer(conch: ConchUp) -> tuple[int, str]:
+    """Return the status of a request, and the text where it is 200."""
+    try:
+        return 200, ask(conch)
+    except HTTPError as error:
+        with error:
+            return error.code, ""
+
+
+def test_a_request_waits_for_whoever_scales_the_model_from_zero(tmp_path: Path) -> None:
+    file = tmp_path / "models.yaml"
+
+    def scale(replicas: int) -> None:
+        spec = f"  replicas: {replicas}\n  routing: {{hold: 1}}\n"
+        text, edits = re.subn(r"^  replicas: 1.*\n", spec, example_text(), flags=re.MULTILINE)
+        assert edits == 1
+        file.write_text(text)
+
+    scale(1)
+    patient = {"CONCH_HOLD_S": "120"}
+    with ConchUp(tmp_path / "state", file, settings=patient) as conch, ThreadPoolExecutor() as clients:
+
+        def engines() -> int:
+            return sum(process.name() == "tritonserver" for process in conch.processes())
+
+        def reason() -> str:
+            (model,) = status(conch)["models"]
+            return str(next(one for one in model["conditions"] if one["type"] == "Ready")["reason"])
+
+        before = ask(conch)
+        scale(0)
+        wait_until(lambda: engines() == 0 and reason() == "ScaledToZero", "no engine", 120)
+        held = [clients.submit(answer, conch) for _ in range(2)]
+        refused = next(iter(wait(held, timeout=60, return_when=FIRST_COMPLETED).done))
+        assert refused.result() == (429, "")
+        (waiting,) = [each for each in held if each is not refused]
+        assert (waiting.done(), engines()) == (False, 0)
+        scale(1)
+        assert waiting.result(timeout=120) == (200, before)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from prometheus_client import CollectorRegistry
 
@@ -34,7 +34,7 @@ class Heard:
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
-    def __call__(self, _: GatewayLoad | None) -> None:
+    def __call__(self, _: Collection[ModelId]) -> None:
         self._event.set()
 
     async def until(self, holds: Callable[[], bool]) -> None:
@@ -81,9 +81,9 @@ async def test_a_wish_leads_to_an_engine_with_the_record_of_its_gateway(client: 
     book, heard = DemandBook(time.monotonic), Heard()
     autoscaler, took_s = Autoscaler(book, lambda: None, ScalingMetrics.on(CollectorRegistry())), list[float]()
 
-    def hear(load: GatewayLoad | None) -> None:
-        autoscaler.heard(load)
-        heard(load)
+    def hear(models: Collection[ModelId]) -> None:
+        autoscaler.heard(models)
+        heard(models)
 
     writer = LoadWriter(client, "g", lambda sequence: GatewayLoad(id="g", sequence=sequence))
     async with DemandReader(client, book, hear, list_s=3600), writer:

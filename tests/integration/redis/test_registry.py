@@ -12,8 +12,9 @@ from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
 from conch_kit.registry.snapshot_refresh import RegistryReader
-from conch_kit.registry.writer import Fenced, RegistryWriter
+from conch_kit.registry.writer import FULL_S, Fenced, RegistryWriter
 from testkit.builders.records import engine, listing, route
+from testkit.clock import FakeClock
 from testkit.servers.redis import RedisServer
 from testkit.waiting import eventually
 
@@ -66,6 +67,43 @@ async def test_publishing_the_same_again_changes_nothing(client: RedisClient) ->
     async with client.pubsub("conch-test"):
         assert await writer.publish(TWO) == first
     assert await writer.publish(ONE) == first + 1
+
+
+async def test_the_same_list_is_left_alone_for_a_while_and_then_sent_again(client: RedisClient) -> None:
+    clock = FakeClock()
+    writer = RegistryWriter(client, clock=clock)
+    revision = await writer.publish(ONE)
+    await client.execute("HSET", ROUTES_KEY, CHAT, "garbage")
+    clock.advance(FULL_S - 1)
+    assert await writer.publish(ONE) == revision
+    assert await client.execute("HGET", ROUTES_KEY, CHAT) == b"garbage"
+    clock.advance(1)
+    assert await writer.publish(ONE) == revision + 1
+    assert await client.execute("HGET", ROUTES_KEY, CHAT) != b"garbage"
+
+
+async def test_who_sends_the_same_again_hears_of_a_newer_writer(client: RedisClient) -> None:
+    writer = RegistryWriter(client, fence=1)
+    await writer.publish(ONE)
+    await RegistryWriter(client, fence=2).publish(ONE)
+    with pytest.raises(Fenced, match="2"):
+        await writer.publish(ONE)
+
+
+async def test_what_could_not_be_sent_is_sent_again_though_it_is_the_same(
+    client: RedisClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = RegistryWriter(client)
+    revision = await writer.publish(ONE)
+
+    async def away(*_: object) -> None:
+        raise RegistryUnavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(client, "execute", away)
+        with pytest.raises(RegistryUnavailable):
+            await writer.publish(TWO)
+    assert await writer.publish(TWO) == revision + 1
 
 
 async def test_withdrawn_models_and_engines_leave_no_keys(client: RedisClient) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import multiprocessing.process
 import os
+import signal
 import tempfile
 import threading
 from contextlib import suppress
@@ -12,14 +13,18 @@ import psutil
 import pytest
 import soundfile
 
-from conch_kit.errors import InvalidRequest
+from conch_kit.errors import InvalidRequest, Unavailable
 from conch_speech_worker.audio.child_messages import DecodingLimits
-from conch_speech_worker.audio.child_pool import DecodedSound, DecodingChildren, _fork_server_id
+from conch_speech_worker.audio.child_pool import DecodingChildren, fork_server_id
+from conch_speech_worker.audio.decoded_sound import DecodedSound
+from testkit.waiting import eventually
 
 LONG_S = 120.0
 LIMITS = DecodingLimits(max_audio_s=LONG_S, memory_bytes=512 * 1024 * 1024, cpu_s=int(LONG_S), silence_s=LONG_S)
 STARTS, STEP_S = 60, 0.0003
 """How often a start is cancelled, each time so much later than the last."""
+MANY = 1_900_000
+"""Samples of a file that no child ends before it is killed: many times what waits between it and its reader."""
 WAITS_S = 0.5
 """How long the start of a child is held up."""
 
@@ -30,7 +35,7 @@ async def test_a_file_that_takes_too_much_memory_is_refused_by_the_child_itself(
         soundfile.write(file, np.zeros((320_000, 8), np.int16), 48_000, format="WAV")
         file.flush()
         async with DecodingChildren() as children, children.decoding(file.fileno(), limits) as sound:
-            with pytest.raises(InvalidRequest, match=r"takes too much memory\.$"):
+            with pytest.raises(InvalidRequest, match=r"it takes too much memory\."):
                 await sound.read()
 
 
@@ -44,14 +49,14 @@ async def test_who_goes_while_a_child_starts_leaves_neither_it_nor_what_it_was_g
         file.flush()
         async with DecodingChildren() as children, children.decoding(file.fileno(), LIMITS) as sound:
             await sound.read()
-            before, others = descriptors(), len(psutil.Process().children(recursive=True))
+            before, others = descriptors(), len(decoding())
             for number in range(STARTS):
-                decoding = asyncio.create_task(wait_for_ever(children, file.fileno()))
+                waiting = asyncio.create_task(wait_for_ever(children, file.fileno()))
                 await asyncio.sleep(number * STEP_S)
-                decoding.cancel()
+                waiting.cancel()
                 with suppress(asyncio.CancelledError):
-                    await decoding
-                assert (descriptors(), len(psutil.Process().children(recursive=True))) == (before, others), number
+                    await waiting
+                assert (descriptors(), len(decoding())) == (before, others), number
 
 
 async def test_a_child_that_has_ended_takes_no_descriptor_whoever_remembers_it() -> None:
@@ -65,27 +70,68 @@ async def test_a_child_that_has_ended_takes_no_descriptor_whoever_remembers_it()
                 child.is_alive()
 
 
-async def test_a_child_has_bounds_and_dies_with_the_fork_server() -> None:
+async def test_a_child_has_bounds_and_dies_with_the_fork_server_and_another_goes_on() -> None:
     with tempfile.TemporaryFile() as file:
-        soundfile.write(file, np.zeros(320_000, np.int16), 16_000, format="WAV")
+        soundfile.write(file, np.zeros(MANY, np.int16), 16_000, format="WAV")
         file.flush()
         async with DecodingChildren() as children:
             others = set(multiprocessing.process._children)
             async with children.decoding(file.fileno(), LIMITS) as sound:
-                await sound.read()  # it waits for room to write more
+                read = len(await sound.read())  # it waits for room to write more
                 (child,) = multiprocessing.process._children - others
                 process = psutil.Process(child.pid)
-                assert process.rlimit(psutil.RLIMIT_CPU) == (LIMITS.cpu_s, LIMITS.cpu_s)
+                assert process.rlimit(psutil.RLIMIT_CPU) == (LIMITS.cpu_s, LIMITS.cpu_s + 1)
                 assert process.rlimit(psutil.RLIMIT_FSIZE) == process.rlimit(psutil.RLIMIT_CORE) == (0, 0)
                 assert LIMITS.memory_bytes < process.rlimit(psutil.RLIMIT_AS)[1] < LIMITS.memory_bytes + 2 * 1024**3
-                psutil.Process(_fork_server_id()).kill()
-                with pytest.raises(InvalidRequest, match="breaks the decoder"):
-                    await to_the_end(sound)
+                psutil.Process(server := fork_server_id()).kill()
+                assert read + await to_the_end(sound) == 2 * MANY
+                assert fork_server_id() != server
+                await eventually(lambda: has_ended(process), "the child to end with its fork server")
 
 
-async def to_the_end(sound: DecodedSound) -> None:
+async def test_a_child_that_is_killed_is_replaced_once() -> None:
+    with tempfile.TemporaryFile() as file:
+        samples = np.arange(MANY).astype(np.int16)
+        soundfile.write(file, samples, 16_000, format="WAV")
+        file.flush()
+        async with DecodingChildren() as children, children.decoding(file.fileno(), LIMITS) as sound:
+            heard = await sound.read()
+            (child,) = decoding()
+            child.send_signal(signal.SIGKILL)
+            while piece := await sound.read():
+                heard += piece
+            assert heard == samples.tobytes()
+        async with DecodingChildren() as children, children.decoding(file.fileno(), LIMITS) as sound:
+            with pytest.raises(Unavailable, match="send the file again"):
+                await killing_all(sound)
+
+
+def has_ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+async def to_the_end(sound: DecodedSound) -> int:
+    """Read all that is left, and return how many bytes that are."""
+    count = 0
+    while samples := await sound.read():
+        count += len(samples)
+    return count
+
+
+async def killing_all(sound: DecodedSound) -> None:
+    """Read to the end, and kill each child as soon as it has said something."""
     while await sound.read():
-        pass
+        for child in decoding():
+            with suppress(psutil.NoSuchProcess):  # the last one may end just now
+                child.send_signal(signal.SIGKILL)
+
+
+def decoding() -> list[psutil.Process]:
+    """Return the children that decode; this process may have others for other tests."""
+    return psutil.Process(fork_server_id()).children()
 
 
 class SlowChild:

@@ -36,26 +36,47 @@ async def begin(
     return task, first
 
 
-@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP])
-async def test_a_decoder_that_ends_or_hangs_ends_its_request_alone(stage: Stage, sign: signal.Signals) -> None:
-    asking, _ = await begin(stage, stage.worker, f"decoder-{sign.name}", [1] * 1500)
+@pytest.mark.parametrize("stream", ["openai", None])
+async def test_a_decoder_that_is_killed_costs_no_word(stage: Stage, stream: str | None) -> None:
+    words = [number % 64 for number in range(1500)]
+    asking, first = await begin(stage, stage.worker, f"killed-{stream}", words, stream=stream)
+    if stream:
+        await first.wait()
     (child,) = stage.worker.decoding_children()
-    child.send_signal(sign)
+    child.send_signal(signal.SIGKILL)
+    answer = await asking
+    assert answer.status == 200
+    assert (answer.events[-1] if stream else answer.json)["text"] == said(words)
+    await eventually(lambda: not stage.worker.decoding_children(), "the decoder to be gone")
+
+
+async def test_decoders_that_are_killed_again_are_a_503_that_says_when_to_come_back(stage: Stage) -> None:
+    asking, _ = await begin(stage, stage.worker, "killed-twice", [1] * 4000)
+    (first,) = stage.worker.decoding_children()
+    first.send_signal(signal.SIGKILL)
+    await eventually(lambda: [child for child in stage.worker.decoding_children() if child != first], "another decoder")
+    for child in stage.worker.decoding_children():
+        child.send_signal(signal.SIGKILL)
+    answer = await asking
+    assert (answer.status, answer.json["error"]["code"], answer.headers["retry-after"]) == (503, "overloaded", "1")
+
+
+async def test_a_decoder_that_hangs_ends_its_request_alone(stage: Stage) -> None:
+    asking, _ = await begin(stage, stage.worker, "decoder-hangs", [1] * 1500)
+    (child,) = stage.worker.decoding_children()
+    child.send_signal(signal.SIGSTOP)
     answer = await asking
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_audio")
     assert (await stage.hear(file_of(spoken(FEW)))).json["text"] == said(FEW)
     await eventually(lambda: not stage.worker.decoding_children(), "the decoder to be gone")
 
 
-@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP])
-async def test_a_decoder_that_ends_or_hangs_in_a_stream_ends_it_with_an_error(
-    stage: Stage, sign: signal.Signals
-) -> None:
-    name = f"streamed-{sign.name}"
+async def test_a_decoder_that_hangs_in_a_stream_ends_it_with_an_error(stage: Stage) -> None:
+    name = "streamed"
     asking, first = await begin(stage, stage.worker, name, [1] * 4000, stream="openai")
     await first.wait()
     (child,) = stage.worker.decoding_children()
-    child.send_signal(sign)
+    child.send_signal(signal.SIGSTOP)
     answer = await asking
     *deltas, error = answer.events
     assert (answer.status, error["error"]["code"]) == (200, "invalid_audio")

@@ -118,6 +118,20 @@ async def test_windows_wait_for_the_next_engine(stage: Stage, ears: tuple[Ear, E
     assert text_of(await hearing) == said(SPOKEN)
 
 
+async def test_windows_go_on_with_an_engine_that_is_started_again_where_it_was(stage: Stage, tmp_path: Path) -> None:
+    install_ear(tmp_path / "models", "ear", events := tmp_path / "events", pace_s=str(PACE_S))
+    with triton_server(tmp_path / "models", "ear", folder=tmp_path) as first:
+        ear = Ear(first, events)
+        await publish(stage, [ear])
+        hearing = asyncio.create_task(
+            hear_while(stage, ear, lambda: os.kill(first.pid, signal.SIGTERM), stream="openai")
+        )
+        await eventually(lambda: not _runs(first.pid), "the engine to have ended")
+        port = int(first.grpc.rpartition(":")[2])
+        with triton_server(tmp_path / "models", "ear", folder=tmp_path, grpc_port=port):
+            assert text_of(await hearing) == said(SPOKEN)
+
+
 async def test_an_engine_that_breaks_down_where_there_is_no_other_ends_the_stream(
     stage: Stage, ears: tuple[Ear, Ear]
 ) -> None:

@@ -1,6 +1,8 @@
 """Pictures in a real tokenizer process: what they become, and what those cost that are made to cost much."""
 
 import json
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,11 +76,11 @@ def test_a_thousand_bombs_are_refused_and_nothing_grows(tokenizer: RunningTokeni
     chat = picture_chat(("What?", bomb(10_000, 10_000)))
     body = json.dumps({"digest": tokenizer.digest, "chat": chat, "picture_limits": {}}).encode()
     for _ in range(20):
-        assert_picture_refused(tokenizer.post_bytes(names.PREPARE_PATH, body), "found more")
+        assert_picture_refused(tokenizer.post_bytes(names.PREPARE_PATH, body), "found 10000 x 10000")
     family = [psutil.Process(pid) for pid in (tokenizer.pid, tokenizer.zygote(), *tokenizer.children())]
     before = [process.memory_info().rss for process in family]
     for _ in range(BOMBS):
-        assert_picture_refused(tokenizer.post_bytes(names.PREPARE_PATH, body), "found more")
+        assert_picture_refused(tokenizer.post_bytes(names.PREPARE_PATH, body), "found 10000 x 10000")
     after = [process.memory_info().rss for process in family]
     assert max(now - then for then, now in zip(before, after, strict=True)) < GROWTH_BYTES
     assert_serves(tokenizer)
@@ -105,6 +107,19 @@ def test_a_picture_that_takes_too_much_memory_is_a_400_that_names_it(
 
 def test_the_largest_picture_is_served(tokenizer: RunningTokenizer) -> None:
     assert show(tokenizer, "What?", LARGEST).status == 200
+
+
+def test_large_pictures_leave_the_loop_free(tokenizer: RunningTokenizer) -> None:
+    new = [bomb(5_000 + index, 5_000) for index in range(3)]
+    work = [threading.Thread(target=show, args=(tokenizer, "What?", data)) for data in new]
+    for thread in work:
+        thread.start()
+    answers = 0
+    while any(thread.is_alive() for thread in work):
+        assert tokenizer.get("/readyz")[0] == 200
+        answers += 1
+        time.sleep(0.01)
+    assert answers > 10  # a loop that decodes could answer between two pictures at most
 
 
 def test_rows_of_pictures_are_made_by_the_bundle_of_a_model_of_texts_and_pictures(

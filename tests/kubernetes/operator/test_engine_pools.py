@@ -65,6 +65,10 @@ def said(world: Plane) -> dict[str, Any]:
     return found
 
 
+def condition(world: Plane, kind: str) -> dict[str, Any]:
+    return next((one for one in said(world).get("conditions", ()) if one["type"] == kind), {})
+
+
 def test_three_are_answered_in_the_room_of_two_by_the_one_pod_of_their_pool(world: Plane) -> None:
     answers = [ask(world, name) for name in (*NAMES, *NAMES)]
     assert answers == [answers[0]] * len(answers)
@@ -79,6 +83,33 @@ def test_three_are_answered_in_the_room_of_two_by_the_one_pod_of_their_pool(worl
     assert scaling["memoryBytes"] > 1024**2
 
 
+_TRIM = """
+import asyncio, os
+from conch_operator.agent.graph_cache import CACHE, GraphCache
+from conch_operator.agent.pod_server import PodServer
+
+class NothingLoaded:
+    seen = ()
+
+server = PodServer(lambda: None)
+server.look()
+folder = server.root / CACHE[1:]
+(folder / "old" / "entry").mkdir(parents=True)
+(folder / "old" / "entry" / "model.onnx").write_bytes(b"graph")
+asyncio.run(GraphCache(server, NothingLoaded(), lambda _: (100, 100, 0)).trim())
+print(os.listdir(folder))
+"""
+
+
+def test_the_agent_can_remove_what_the_server_has_made_of_models(world: Plane) -> None:
+    (pod,) = pods(world)
+    told = world.namespace.kubectl(
+        "exec", pod["metadata"]["name"], "-c", "agent", "--", "/opt/conch/bin/python", "-c", _TRIM
+    )
+    assert "old" not in told.splitlines()[-1]
+    assert ask(world, NAMES[0])
+
+
 def test_a_pod_that_ends_is_replaced_and_no_request_fails(world: Plane) -> None:
     (before,) = pods(world)
     world.namespace.kubectl("delete", "pod", before["metadata"]["name"], "--wait=false")
@@ -87,6 +118,27 @@ def test_a_pod_that_ends_is_replaced_and_no_request_fails(world: Plane) -> None:
     wait_until(lambda: len(pods(world)) == 1, "one pod again", 120, 0.5)
     assert pods(world)[0]["metadata"]["uid"] != before["metadata"]["uid"]
     assert ask(world, NAMES[0]) == answers[0]
+
+
+def test_an_edit_whose_pod_does_not_come_says_why_and_the_pool_serves_on(world: Plane) -> None:
+    (before,) = pods(world)
+    wait_until(lambda: condition(world, "Applied").get("status") == "True", "the pool as it was made", 60, 0.5)
+    for edit, reason, words in (
+        ({"memory": "900Ti"}, "Unschedulable", "Lower spec.memory of the EnginePool, or add a node."),
+        ({"claims": ["not-there"]}, "ClaimNotFound", "The PersistentVolumeClaim not-there is missing"),
+    ):
+        world.namespace.apply(pool(**edit))
+        wait_until(lambda reason=reason: condition(world, "Applied").get("reason") == reason, reason, 120, 0.5)  # type: ignore[misc]
+        applied, ready = condition(world, "Applied"), condition(world, "Ready")
+        assert (applied["status"], ready["status"]) == ("False", "True")
+        assert words in applied["message"]
+        assert applied["observedGeneration"] == world.namespace.get("enginepool", "encoders")["metadata"]["generation"]
+        assert all(ask(world, name) for name in NAMES)
+    world.namespace.apply(pool())
+    wait_until(lambda: condition(world, "Applied").get("status") == "True", "the edit that was put right", 120, 0.5)
+    wait_until(lambda: len(pods(world)) == 1, "the pods that did not come to go", 120, 0.5)
+    assert pods(world)[0]["metadata"]["uid"] == before["metadata"]["uid"]
+    assert condition(world, "Ready")["status"] == "True"
 
 
 def test_what_a_pool_cannot_take_says_why_and_the_others_go_on(world: Plane) -> None:

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from conch_operator.probe.prober import Cadence, NoAnswer, Prober, Target
 from conch_operator.reconcile.plan import Acted, Plan, plan_processes
 from conch_operator.reconcile.reconciler import Ports, Reconciler, Scaling
 from conch_operator.reconcile.status import Statuses
+from conch_operator.routes.known_routes import KnownRoutes
 from conch_operator.state import (
     ClusterEngine,
     Desired,
@@ -141,7 +143,7 @@ class World:
         self.ports = Ports(
             sources,
             self.cluster,
-            plan_processes,
+            partial(plan_processes, known=KnownRoutes()),
             registry,
             registry,
             registry,

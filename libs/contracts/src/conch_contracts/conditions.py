@@ -114,7 +114,7 @@ class Reason(StrEnum):
     ENGINE_EXITED = "EngineExited"
     """The engine's process ended by itself and is started again."""
     ENGINE_UNREACHABLE = "EngineUnreachable"
-    """Nothing answers at the external engine's address."""
+    """Nothing answers at the external engine's address, or the agent in the pod of an EnginePool has fallen silent."""
     ENGINE_PROBE_FAILED = "EngineProbeFailed"
     """The engine runs but does not answer a one-token request rightly."""
     WORKERS_MISSING = "WorkersMissing"

@@ -110,6 +110,17 @@ class ModelSpec(SpecPart):
             return self.engine.vllm.compile_cache.claim_name
         return self.source.claim_name if self.source.downloaded else None
 
+    @property
+    def waits_for_others(self) -> bool:
+        """Return whether requests wait for somebody else, who decides how many engines there are, to start one."""
+        return self.routing.hold is not None
+
+    @property
+    def may_rest(self) -> bool:
+        """Return whether there may be no engine while nobody asks for the model, and requests wait for one."""
+        to_zero = self.scaling is not None and self.scaling.min_replicas == 0
+        return self.placement is not None or to_zero or self.waits_for_others
+
     same_kind: ClassVar[Transition] = Transition(
         "self.kind == oldSelf.kind",
         "kind cannot be changed: delete the ModelDeployment and make it again, or give the new one another name",
@@ -152,6 +163,16 @@ class ModelSpec(SpecPart):
     )
     def _a_pool_decides_alone(self) -> bool:
         return self.placement is None or (self.replicas == 1 and self.scaling is None)
+
+    @rule(
+        cel="!has(self.routing) || !has(self.routing.hold) || "
+        "(!has(self.scaling) && !has(self.placement) && !has(self.engine.external))",
+        message="routing.hold is for models whose replicas an autoscaler of yours sets: remove it; scaling has a hold "
+        "of its own, and external engines are never started",
+    )
+    def _others_are_waited_for_where_they_decide(self) -> bool:
+        decided = self.scaling or self.placement or self.engine.external
+        return self.routing.hold is None or decided is None
 
     @rule(
         cel=f"self.kind in {_ENCODERS} || !has(self.engine.external) || has(self.engine.external.grpc)",
@@ -197,7 +218,8 @@ class ModelSpec(SpecPart):
 
     @rule(
         cel="self.kind == 'LLM' || !has(self.generation)",
-        message="generation belongs to kind LLM: remove it; encoders have maxTokens",
+        message="generation belongs to kind LLM: remove it; encoders have maxTokens, and models of speech take such "
+        "numbers from each request",
     )
     def _generation_is_for_llms(self) -> bool:
         return self.kind is ModelKind.LLM or "generation" not in self.model_fields_set
@@ -261,7 +283,8 @@ class ModelSpec(SpecPart):
         cel="self.kind == 'LLM' || !has(self.engine.cpu) || ((!has(self.engine.cpu.quantization) || "
         "self.engine.cpu.quantization == 'none') && (self.kind == 'Transcription' || "
         "!has(self.engine.cpu.tokensPerSecond) || self.engine.cpu.tokensPerSecond == 0))",
-        message="engine.cpu.quantization belongs to kind LLM, tokensPerSecond to LLM and Transcription: remove them",
+        message="engine.cpu.quantization belongs to kind LLM, tokensPerSecond to LLM and Transcription: remove what "
+        "does not belong to this kind",
     )
     def _others_on_cpu_are_plain(self) -> bool:
         cpu = self.engine.cpu

@@ -49,6 +49,8 @@ SERVICE_PORT = 8080
 TRITON_HTTP_PORT = 8000
 TRITON_GRPC_PORT = 8001
 TRITON_METRICS_PORT = 8002
+EXTERNAL_SCALER_PORT = 9092
+"""Where every operator answers KEDA on Kubernetes, over gRPC."""
 REDIS_PORT = 6379
 """The bundled Redis on Kubernetes."""
 AGENT_PORT = 9091

@@ -23,7 +23,8 @@ class SpeechFeature(Askable):
     WORD_TIMES = ("timestamp_granularities",)
     """Of words; the route of a model says whether it has them."""
     LANGUAGE = ("language",)
-    FORM = ("response_format", "stream", "chunking_strategy")
+    FORM = ("response_format", "stream")
+    CHUNKING = ("chunking_strategy",)
     STREAM_USAGE = ("stream_include_usage", "stream_continuous_usage_stats")
 
 
@@ -51,6 +52,9 @@ def _no(reason: str) -> Support:
 _FOR_ALL: Mapping[SpeechFeature, Support] = {
     SpeechFeature.LANGUAGE: Support(Level.ENGINE, "of those that the model knows"),
     SpeechFeature.FORM: Support(Level.WORKER),
+    SpeechFeature.CHUNKING: Support(
+        Level.WORKER, "`auto`, or `server_vad` with its defaults: audio is always cut in silence"
+    ),
     SpeechFeature.STREAM_USAGE: Support(Level.WORKER, "for models of the profile `vllm`"),
 }
 

@@ -14,7 +14,6 @@ GET /withdrawn answers after a while in any case, so an engine can always be sto
 
 import asyncio
 import hmac
-from contextlib import suppress
 
 from conch_contracts.names import TRITON_HTTP_PORT, Digest
 from conch_kit.bundles.archive import BundleError
@@ -108,8 +107,6 @@ async def _engine_lives(port: int) -> tuple[int, bytes, list[tuple[bytes, bytes]
                 line = await reader.readline()
             finally:
                 writer.close()
-                with suppress(OSError):
-                    await writer.wait_closed()
     except (OSError, TimeoutError) as error:
         return 503, f"Triton does not answer: {str(error) or type(error).__name__}\n".encode(), _TEXT
     return (200, b"ok\n", _TEXT) if b" 200 " in line else (503, b"Triton is not live\n", _TEXT)

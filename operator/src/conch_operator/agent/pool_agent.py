@@ -7,6 +7,7 @@ from conch_contracts.names import TRITON_GRPC_PORT, EngineAddress
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.message_limits import MAX_PROBE_BYTES
 from conch_operator.agent.app import make_app
+from conch_operator.agent.graph_cache import GraphCache
 from conch_operator.agent.pod_server import PodServer
 from conch_operator.agent.pool_app import make_pool_app
 from conch_operator.agent.pool_folders import PoolFolders
@@ -32,6 +33,7 @@ async def run_pool_agent(settings: PoolAgentSettings) -> None:
         address = EngineAddress(f"127.0.0.1:{TRITON_GRPC_PORT}")
         loaded = LoadedModels(SharedServer(process, address, POOL_REPOSITORY, triton), changes.note)
         stack.push_async_callback(loaded.end)
+        await stack.enter_async_context(GraphCache(process, loaded))
         everybodys = make_app(None, EngineTermination(settings.longest_hold_s), settings.token_sha256)
         models = PoolModels(process, loaded, changes)
         app = make_pool_app(models, PoolFolders(process), settings.token_sha256, everybodys)

@@ -36,6 +36,10 @@ class PoolReport(_Message):
 class PoolOrder(_Message):
     """What is to be in a pool's server: all else goes."""
 
+    fence: int = 0
+    """Of the operator that says so: one that takes over has a greater one. 0: of an operator that does not tell."""
+    number: int = 0
+    """Which of its orders it is. One that comes after a later one was given up on its way, and is not obeyed."""
     keep: tuple[EngineName, ...] = ()
     """Those that the agent knows already."""
     load: tuple[Loadable, ...] = ()

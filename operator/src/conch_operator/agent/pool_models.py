@@ -1,12 +1,15 @@
 """What is in the server of a pool's pod, and what is to be: the operator orders it, and hears of each change."""
 
 import asyncio
+import logging
 import secrets
 from contextlib import suppress
 
 from conch_operator.agent.pool_messages import PoolOrder, PoolQuestion, PoolReport
 from conch_operator.engine_pools.shared_server import LoadedModels, ServerProcess
 from conch_operator.state import EnginePhase
+
+log = logging.getLogger(__name__)
 
 _LONGEST_WAIT_S = 60.0
 
@@ -30,7 +33,8 @@ class ChangeLog:
         if (agent, count) == (self.agent, self.count):
             self._news.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), min(wait_s, _LONGEST_WAIT_S))
+                async with asyncio.timeout(min(wait_s, _LONGEST_WAIT_S)):  # wait_for may lose a cancellation
+                    await self._news.wait()
 
 
 class PoolModels:
@@ -41,9 +45,15 @@ class PoolModels:
         self._process = process
         self._models = models
         self._changes = changes
+        self._obeyed = (0, 0)
 
     def obey(self, order: PoolOrder) -> None:
-        """Have loaded what is to be there, and let go what is not."""
+        """Have loaded what is to be there, and let go what is not, unless a later order has come before."""
+        given = order.fence, order.number
+        if order.fence and given < self._obeyed:
+            log.info("An order that comes late is not obeyed.", extra={"number": order.number})
+            return
+        self._obeyed = given
         wanted = {*order.keep, *(loadable.name for loadable in order.load)}
         for name in tuple(self._models.names):
             if name not in wanted:

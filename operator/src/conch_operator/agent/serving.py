@@ -23,4 +23,5 @@ async def serve_until_told(app: ASGIApp, settings: PoolAgentSettings) -> None:
         async with server.serving(listener):
             await told.wait()
             with suppress(TimeoutError):
-                await asyncio.wait_for(server.finish(), _LAST_ANSWERS_S)
+                async with asyncio.timeout(_LAST_ANSWERS_S):  # wait_for may lose a cancellation (Python 3.11)
+                    await server.finish()

@@ -8,13 +8,12 @@ one that fails takes nobody's room and is tried again after a pause.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 from conch_contracts.conditions import ON_THE_WAY, Reason
 from conch_contracts.names import ModelId, PoolId
-from conch_contracts.records import GatewayLoad
 from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_contracts.spec.quantities import quantity_value
 from conch_kit.background_loops import BackgroundLoops
@@ -142,10 +141,10 @@ class Residents(BackgroundLoops):
         )
         return replace(desired, models=models)
 
-    def heard(self, load: GatewayLoad | None = None) -> None:
-        """Begin a round where somebody waits for a model that is not in."""
-        named = self._models.keys() if load is None else load.models.keys() & self._models.keys()
-        if any(not self._models[model].is_in and self._somebody_waits(self._models[model]) for model in named):
+    def heard(self, models: Collection[ModelId]) -> None:
+        """Begin a round where somebody waits for one of these models that is not in."""
+        named = [self._models[model] for model in models if model in self._models]
+        if any(not known.is_in and self._somebody_waits(known) for known in named):
             self._changed()
 
     async def _tick(self) -> None:

@@ -9,7 +9,7 @@ its server is ended then, and the others are loaded again.
 import asyncio
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,8 @@ from typing import Protocol
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, ModelId
-from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import EngineError, EngineRejected
-from conch_operator.engine_pools.stub_processes import memory_of, stubs_of
+from conch_operator.engine_pools.stub_processes import memory_of, own_memory_of, stubs_of
 from conch_operator.probe.triton_request import load_cause
 from conch_operator.state import ClusterEngine, EngineContract, EngineName, EnginePhase, Fault
 
@@ -30,6 +29,10 @@ LOADS_AT_ONCE = 4
 LONGEST_UNLOAD_S = 60.0
 """After which a server that does not let go of a model is ended, with all others: its memory comes back in no other
 way."""
+MOST_OWN_BYTES = 512 * 1024 * 1024
+"""Of the server itself: each load leaves some 0.1 MiB behind in it, and its pod has room for 768 MiB at least."""
+LEAST_RUN_S = 3600.0
+"""How long a server runs at least before it is ended for its size: one that needs as much would end again and again."""
 _POLL_S = 0.05
 _MEASURE_S = 10.0
 _LEAST_CHANGE = 20
@@ -59,8 +62,8 @@ class ServerProcess(Protocol):
         """Kill what runs; it is started again."""
 
 
-class Index(Protocol):
-    """What is asked of a server."""
+class ModelControl(Protocol):
+    """How models are loaded into a server and unloaded."""
 
     async def repository_index(self, address: EngineAddress) -> object:
         """Return when the server answers; raises EngineError."""
@@ -95,7 +98,9 @@ class SharedServer:
     process: ServerProcess
     grpc: EngineAddress
     repository: Path
-    triton: TritonClient | Index
+    triton: ModelControl
+    _run: int = 0
+    _run_since_s: float = 0.0
 
     async def answers(self) -> int:
         """Wait until the server answers; return which of its runs does so."""
@@ -111,16 +116,35 @@ class SharedServer:
         """Return whether this run goes on."""
         return self.process.incarnation == run and self.process.phase is EnginePhase.RUNNING
 
+    async def end_when_large(self) -> None:
+        """End a process that has grown too large: it is started anew, and its models are loaded again."""
+        run, now_s = self.process.incarnation, asyncio.get_running_loop().time()
+        if run != self._run:
+            self._run, self._run_since_s = run, now_s
+        if self.process.pid is None or now_s - self._run_since_s < LEAST_RUN_S:
+            return
+        size = await asyncio.to_thread(own_memory_of, self.process.pid)
+        if size is not None and size > MOST_OWN_BYTES and self.is_on(run):
+            log.warning("The server of a pool has grown, and is started anew.", extra={"mib": size // 1024**2})
+            self.process.restart()
+
 
 class PooledModel:
     """One model in the server, from when it is wanted until nothing of it is left."""
 
     def __init__(
-        self, loadable: Loadable, server: SharedServer, loads: asyncio.Semaphore, changed: Callable[[], None]
+        self,
+        loadable: Loadable,
+        server: SharedServer,
+        loads: asyncio.Semaphore,
+        changed: Callable[[], None],
+        before: Sequence["PooledModel"] = (),
     ) -> None:
+        """Begin at once, or when nothing is left of those `before` it that have its name in the server."""
         self.loadable = loadable
         self._server = server
         self._loads = loads
+        self._before = before
         self._changed = changed
         self._phase = EnginePhase.STARTING
         self._incarnation = 0
@@ -132,9 +156,7 @@ class PooledModel:
 
     @property
     def gone(self) -> bool:
-        """Return whether it was told to stop and nothing of it is left; raises what is a fault of the code."""
-        if self._task.done():
-            self._task.result()
+        """Return whether it was told to stop and nothing of it is left."""
         return self._task.done()
 
     @property
@@ -182,14 +204,38 @@ class PooledModel:
         return self._server.repository / self._name
 
     async def _run(self) -> None:
+        while self._must_wait and not self._stopping.is_set():  # noqa: ASYNC110 - one or the other ends it
+            await asyncio.sleep(_POLL_S)
+        if not self._must_wait:
+            await self._live()
+        self._changed()
+
+    @property
+    def _must_wait(self) -> bool:
+        """Return whether something is left of a model that has its name and folder."""
+        return not all(one.gone for one in self._before)
+
+    async def _live(self) -> None:
         try:
             while not self._stopping.is_set():
-                await self._serve()
+                await self._serve_or_fail()
             if self._server.process.phase is EnginePhase.RUNNING:
                 await self._unload()
+        except Exception:  # the end of a task: the others in the server hear nothing of it
+            log.exception("A model was not unloaded; its server is ended.", extra={"engine": self.loadable.name})
+            self._server.process.restart()
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
-            self._changed()
+
+    async def _serve_or_fail(self) -> None:
+        try:
+            await self._serve()
+        except Exception as error:  # likewise: whoever wants the model has it stopped and loaded again
+            log.exception("A model fails by a fault of Conch.", extra={"engine": self.loadable.name})
+            cause = f"{type(error).__name__}: {error}".rstrip(".")
+            message = f"It fails by a fault of Conch: {cause}. Report it with the stack that was logged."
+            self._enter(EnginePhase.BLOCKED, Fault(Reason.ENGINE_LOAD_FAILED, message))
+            await self._stopping.wait()
 
     async def _serve(self) -> None:
         """Load the model, and return when it is to be unloaded, or the server's run is over."""
@@ -234,6 +280,7 @@ class PooledModel:
             await asyncio.sleep(_POLL_S)
             if loop.time() >= measure_at_s and self._phase is EnginePhase.RUNNING:
                 await self._measure()
+                await self._server.end_when_large()
                 measure_at_s = loop.time() + _MEASURE_S
         if not self._stopping.is_set():
             self._enter(EnginePhase.STARTING)
@@ -307,7 +354,9 @@ class LoadedModels:
     def load(self, loadable: Loadable) -> None:
         """Have a model loaded, unless it is there."""
         if loadable.name not in self._models:
-            self._models[loadable.name] = PooledModel(loadable, self._server, self._loads, self._changed)
+            named = loadable.contract.triton_model
+            before = [one for one in self._models.values() if one.loadable.contract.triton_model == named]
+            self._models[loadable.name] = PooledModel(loadable, self._server, self._loads, self._changed, before)
 
     def restart(self, name: EngineName) -> None:
         """Have a model unloaded and loaded again, if it is there."""

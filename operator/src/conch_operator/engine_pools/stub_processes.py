@@ -1,4 +1,4 @@
-"""The processes in which a Triton server runs its Python models, as Linux shows them: which there are, how large."""
+"""A Triton server and the processes in which it runs its Python models, as Linux shows them: which, how large."""
 
 import os
 from pathlib import Path
@@ -18,8 +18,17 @@ def stubs_of(server: int, model_folder: Path, processes: Path = _PROCESSES) -> t
 
 def memory_of(process: int, processes: Path = _PROCESSES) -> int | None:
     """Return how many bytes a process takes, of what it shares with others its share; None when it has ended."""
+    return _size(process, b"Pss:", processes)
+
+
+def own_memory_of(process: int, processes: Path = _PROCESSES) -> int | None:
+    """Return how many bytes a process holds that are in no file and nobody else's; None when it has ended."""
+    return _size(process, b"Anonymous:", processes)
+
+
+def _size(process: int, name: bytes, processes: Path) -> int | None:
     for line in _read(processes / str(process) / "smaps_rollup").splitlines():
-        if line.startswith(b"Pss:"):
+        if line.startswith(name):
             return int(line.split()[1]) * 1024
     return None
 

@@ -1,6 +1,7 @@
 """Puts together what the holder of the Lease works with, by what the chart tells it about its release."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from conch_kit.bundles.store import BundleStore
 from conch_kit.redis.client import RedisClient
@@ -29,6 +30,7 @@ from conch_operator.probe.triton_request import TritonProbeClient
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import plan_workloads
 from conch_operator.reconcile.reconciler import Ports, Reconciler, RegistryView
+from conch_operator.routes.known_routes import KnownRoutes
 from conch_operator.scaling.autoscaler import Autoscaler
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.settings import ReleaseFile
@@ -85,14 +87,14 @@ def ports_of(release: ReleaseFile, opened: Opened, fence: int) -> LeaderPorts:
     sources = AgentSources(api, agents, background=background)
     kept = KeptObjects(api, agents.tokens, release.engines, namespaces, background=background, instance=opened.instance)
     pool_pods = PoolPods(api, agents, namespaces, background=background)
-    pooled = PooledEngines(kept, pool_pods, agents, background)
+    pooled = PooledEngines(kept, pool_pods, agents, background, fence=fence)
     cluster = KubernetesCluster(engines, pooled, sources)
     autoscaler = Autoscaler(opened.demand, background.changed, opened.metrics, engines.wake)
     residents = Residents(opened.demand, background.changed)
     ports = Ports(
         sources=PooledSources(pool_pods, agents, sources, pooled.misplaced, background=background),
         cluster=cluster,
-        plan=plan_workloads,
+        plan=partial(plan_workloads, known=KnownRoutes()),
         publisher=RegistryWriter(opened.redis, fence=fence),
         reader=opened.registry,
         bundles=BundleStore(opened.redis),

@@ -21,10 +21,10 @@ from conch_operator.kubernetes.api.kinds import (
     kind_of,
     owned_kinds,
 )
-from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused, key_of
-from conch_operator.kubernetes.planned_objects import PlannedObjects
+from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused
+from conch_operator.kubernetes.planned_objects import ObjectsTogether, PlannedObjects
 from conch_operator.kubernetes.pods.agent_client import AT_ONCE, Agents, AgentUnavailable
-from conch_operator.kubernetes.pods.creation_failures import CreationFailures
+from conch_operator.kubernetes.pods.creation_failures import CreationFailures, has_all_pods
 from conch_operator.kubernetes.pods.deletion_costs import note_costs
 from conch_operator.kubernetes.pods.hold_times import ALONE_S, LONGEST_HOLD_S
 from conch_operator.kubernetes.pods.pod_events import PodEvents
@@ -34,13 +34,13 @@ from conch_operator.kubernetes.pods.pod_status import (
     agent_address,
     pod_fault,
     pod_name,
+    pod_template,
     read_engine,
     serves,
 )
-from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
+from conch_operator.reconcile.calls_in_flight import AGAIN_S, AWAITED, Background, CallsInFlight
 from conch_operator.reconcile.plan import Acted, Plan
 from conch_operator.resources.engine_image import NotSupported
-from conch_operator.resources.metadata import template_hash
 from conch_operator.resources.source_reader import make_readers, pods_of
 from conch_operator.settings import EngineSettings
 from conch_operator.state import ClusterEngine, DesiredModel, EngineName, Fault, Scaled
@@ -66,6 +66,20 @@ class _Made:
         return self.generations.get(model.uid) == model.generation
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read of a pod, which is read again only when it has changed."""
+
+    pod: Object
+    held: bool
+    event_fault: Fault | None
+    engine: ClusterEngine | None
+
+    def is_of(self, pod: Object, event_fault: Fault | None, *, held: bool) -> bool:
+        """Return whether that would be read again."""
+        return self.pod is pod and (self.held, self.event_fault) == (held, event_fault)
+
+
 class KubernetesEngines:
     """Runs engines as pods."""
 
@@ -81,6 +95,7 @@ class KubernetesEngines:
     ) -> None:
         self._api = api
         self._agents = agents
+        self._background = background
         self._settings = settings
         self._namespaces = namespaces
         self._clock = clock
@@ -106,6 +121,7 @@ class KubernetesEngines:
         self._event_faults: Mapping[EngineName, Fault] = {}
         self._rejected: Mapping[ModelId, Fault] = {}
         self._pods: Mapping[EngineName, Object] = {}
+        self._read: dict[EngineName, _Read] = {}
 
     async def observe(self) -> Sequence[Object]:
         """Read what is there and return the models' pods; raises ApiError when it is not known completely."""
@@ -128,29 +144,33 @@ class KubernetesEngines:
     async def engines(self) -> Sequence[ClusterEngine]:
         """Return the engines of all pods, as they were last read; the newest first, since they are of the last edit."""
         newest = sorted(self._pods.items(), key=lambda item: item[1]["metadata"]["creationTimestamp"], reverse=True)
-        found = (
-            read_engine(pod, held=self._is_held(name), event_fault=self._event_faults.get(name)) for name, pod in newest
-        )
-        return tuple(engine for engine in found if engine is not None)
+        self._read = {name: self._read_pod(name, pod) for name, pod in newest}
+        return tuple(read.engine for read in self._read.values() if read.engine is not None)
+
+    def _read_pod(self, name: EngineName, pod: Object) -> _Read:
+        held, fault, read = self._is_held(name), self._event_faults.get(name), self._read.get(name)
+        if read is not None and read.is_of(pod, fault, held=held):
+            return read
+        return _Read(pod, held, fault, read_engine(pod, held=held, event_fault=fault))
 
     async def act(self, steps: Plan) -> Acted:
         """Make the objects of every model, restart what is dead and let go what may end."""
         self._served = {model.id: model for model in steps.serve}
         self._take_over_decisions()
         unmade: dict[ModelId, Fault] = {}
-        groups = {key_of(_deployment(made)): (models, made) for models, made in self._to_make(steps, unmade)}
-        to_do = {key: partial(self._make, *group) for key, group in groups.items() if not self._is_made(key, *group)}
+        groups = {made.key: (models, made) for models, made in self._to_make(steps, unmade)}
+        to_do = {key: partial(self._make, *group) for key, group in groups.items() if not self._is_made(*group)}
         said = await self._making.run(to_do)
         self._made = {key: made for key, made in (self._made | said).items() if key in groups}
         wanted_by = [(key, model) for key, (models, _) in groups.items() for model in models]
         unapplied = {model.id for key, model in wanted_by if key not in self._made or not self._made[key].is_of(model)}
         faults = {model.id: self._made[key].fault for key, model in wanted_by if model.id not in unapplied}
         rejected = {model: fault for model, fault in faults.items() if fault is not None} | unmade
-        wanted = {key_of(one) for _, made in groups.values() for one in made}
-        specs = {model.id: template_hash(_deployment(made)) for models, made in groups.values() for model in models}
+        wanted = {key for _, made in groups.values() for key, _ in made.marks}
+        specs = {model.id: made.template for models, made in groups.values() for model in models}
         self._planned.keep_only(self._served.keys())
         await self._owned.prune(wanted, {model.uid for model in steps.models})
-        self._creation_failures.keep_only({(namespace, name) for _, namespace, name in wanted})
+        self._creation_failures.keep_only({(namespace, name) for _, namespace, name in groups})
         await self._tell_agents(steps)
         self._log_news(rejected)
         return Acted(rejected, specs, frozenset(unapplied - unmade.keys()))
@@ -186,7 +206,7 @@ class KubernetesEngines:
         async with self._sizing.setdefault(model.id, asyncio.Lock()):
             latest = replace(model, scaled=self._decided.get(model.id, model.scaled))
             if planned is None or latest.replicas != model.replicas:
-                planned = _deployment(self._planned.of(latest))
+                planned = self._planned.of(latest).deployment
             await note_costs(self._api, latest, self._staying.get(_model(planned), ()))
             await self._owned.ensure(planned)
 
@@ -210,29 +230,38 @@ class KubernetesEngines:
             name for (name, what), done in said.items() if done and what == WITHDRAWN_PATH
         } & self._pods.keys()
 
-    def _is_made(self, key: Key, models: Sequence[DesiredModel], made: Sequence[Object]) -> bool:
+    def _is_made(self, models: Sequence[DesiredModel], made: ObjectsTogether) -> bool:
         """Return whether all of it is there as it should be and was, so that a call about it would do nothing."""
-        known, deployment = self._made.get(key), _deployment(made)
+        known, deployment = self._made.get(made.key), made.deployment
         if known is None or known.fault is not None or not all(map(known.is_of, models)):
             return False
-        pods = len(self._staying.get(_model(deployment), ()))
+        pods = self._templates(deployment)
         return (
-            pods <= deployment["spec"]["replicas"]
-            and self._creation_failures.is_complete(deployment, pods)
-            and all(map(self._owned.is_right, made))
+            len(pods) <= deployment["spec"]["replicas"]
+            and has_all_pods(deployment, pods)
+            and all(self._owned.is_right(*mark) for mark in made.marks)
         )
 
-    async def _make(self, models: Sequence[DesiredModel], made: Sequence[Object]) -> "_Made":
-        return _Made({model.uid: model.generation for model in models}, await self._ensure(models, made))
+    async def _make(self, models: Sequence[DesiredModel], made: ObjectsTogether) -> "_Made":
+        try:
+            fault = await self._ensure(models, made)
+        except ApiError as error:  # without an answer; other models' objects are made meanwhile
+            names = ", ".join(model.id for model in models)
+            log.warning(
+                "Objects of a model were not made; it is tried again.", extra={"model": names, "error": str(error)}
+            )
+            self._background.changed_in(AGAIN_S)
+            return _Made({}, None)
+        return _Made({model.uid: model.generation for model in models}, fault)
 
-    async def _ensure(self, models: Sequence[DesiredModel], made: Sequence[Object]) -> Fault | None:
+    async def _ensure(self, models: Sequence[DesiredModel], made: ObjectsTogether) -> Fault | None:
         """Make each object be there, whatever became of the others; return why one of them or of the pods is not.
 
         What does not need one another is written at once: each write takes its time, of which many models have many.
         """
-        deployment = _deployment(made)
-        first = [one for one in made if kind_of(one) in _NEEDED_FIRST]
-        then = [deployment, *(one for one in made if one is not deployment and one not in first)]
+        deployment, found = made.deployment, self._owned.has(made.deployment) and made.key not in self._made
+        first = [one for one in made.objects if kind_of(one) in _NEEDED_FIRST]
+        then = [deployment, *(one for one in made.objects if one is not deployment and one not in first)]
         refused = await self._ensure_at_once(models, first)
         if all(self._owned.has(one) for one in first):
             refused += await self._ensure_at_once(models, then)
@@ -240,7 +269,11 @@ class KubernetesEngines:
             said = " ".join(refused).rstrip(".")
             message = f"The API server refused an object of the model: {said}. {_NEXT_STEP}"
             return Fault(Reason.REJECTED, message)
-        return await self._creation_failures.fault(deployment, len(self._staying.get(_model(deployment), ())))
+        return await self._creation_failures.fault(deployment, self._templates(deployment), found=found)
+
+    def _templates(self, deployment: Object) -> list[str]:
+        """Return the template hash of each pod of a model that nobody has begun to end."""
+        return [pod_template(pod) for pod in self._staying.get(_model(deployment), ())]
 
     async def _ensure_at_once(self, models: Sequence[DesiredModel], made: Sequence[Object]) -> list[str]:
         """Make objects be there that do not need one another; return what was refused. Raises ApiError."""
@@ -282,13 +315,13 @@ class KubernetesEngines:
             await self._api.patch_list(POD, meta["namespace"], meta["name"], change, "status")
         except ApiError as error:
             if not error.answered:
-                raise
+                self._background.changed_in(AGAIN_S)
             if error.status != 404:
                 log.warning("A readiness gate was not set.", extra={"engine": name, "error": str(error)})
 
     def _to_make(
         self, steps: Plan, rejected: dict[ModelId, Fault]
-    ) -> Iterator[tuple[Sequence[DesiredModel], Sequence[Object]]]:
+    ) -> Iterator[tuple[Sequence[DesiredModel], ObjectsTogether]]:
         """Yield what is to be there, with the models that need it; say what this installation cannot make."""
         climbing = [model for model in (*steps.serve, *steps.external) if model.deployment.spec.source.climbs]
         rejected |= {model.id: Fault(Reason.NOT_HERE, f"spec.source.{CLIMBS}.") for model in climbing}
@@ -300,7 +333,7 @@ class KubernetesEngines:
         for reader, models in make_readers(
             [model for model in steps.external if model not in climbing], self._settings, self._agents.tokens
         ):
-            yield models, reader
+            yield models, ObjectsTogether.of(reader)
         for model_id, pods in pods_of(steps.external, list(self._pods.values())).items():
             if pods and (fault := self._event_faults.get(pod_name(pods[0])) or pod_fault(pods[0])) is not None:
                 rejected[model_id] = fault
@@ -336,10 +369,6 @@ def _without_replaced(pods: Mapping[EngineName, Object]) -> dict[EngineName, Obj
 
 def _has_ended(pod: Object) -> bool:
     return pod["status"].get("phase") in ("Failed", "Succeeded")
-
-
-def _deployment(made: Sequence[Object]) -> Object:
-    return next(one for one in made if kind_of(one) is DEPLOYMENT)
 
 
 def _by_model(pods: Iterable[Object]) -> Mapping[tuple[str, str], list[Object]]:

@@ -19,8 +19,10 @@ from conch_operator.engine_pools.residents import Residents
 from conch_operator.kubernetes.api.backoff import Backoff
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import ENGINE_POOL, MODEL_DEPLOYMENT, Kind, Object
+from conch_operator.kubernetes.api.together import together
 from conch_operator.kubernetes.desired_models import SpecReader, Wanted
 from conch_operator.kubernetes.engines import KubernetesEngines
+from conch_operator.kubernetes.long_lived import LongLived
 from conch_operator.kubernetes.pools.pool_status_writer import PoolStatusWriter
 from conch_operator.kubernetes.pools.pooled_engines import PooledEngines
 from conch_operator.kubernetes.pools.wanted_pools import WantedPools, read_pools
@@ -70,14 +72,16 @@ class LeaderRound:
 
     async def run(self) -> Statuses:
         """Run it and return what was said about each model."""
-        pods, pools, models = await asyncio.gather(
-            self.engines.observe(), self._observe_pools(), self._list(MODEL_DEPLOYMENT)
-        )
-        wanted = self._specs.read(models, namespaced=self.namespaced_names)
+        async with together() as group:
+            observing = group.create_task(self.engines.observe())
+            observing_pools = group.create_task(self._observe_pools())
+            listing = group.create_task(self._list(MODEL_DEPLOYMENT))
+        pools = observing_pools.result()
+        wanted = self._specs.read(listing.result(), namespaced=self.namespaced_names)
         await self.status_writer.write_first(wanted)
         self._log_unknown(wanted)
         await self.pools.ensure(wanted.kinds, _loads(self.registry.snapshot))
-        await self.sources.ask(wanted.desired.models, pods)
+        await self.sources.ask(wanted.desired.models, observing.result())
         desired = replace(wanted.desired, pools=pools.specs)
         statuses = await self.reconciler.reconcile(desired, wanted.statuses(self._said))
         self._said = {wanted.objects[model]["metadata"]["uid"]: status for model, status in statuses.items()}
@@ -119,7 +123,9 @@ class LeaderLoop:
         self._round_s = round_s
         self._wake = wake
         self._settled = True
+        self._models = 0
         self._backoff = Backoff()
+        self._long_lived = LongLived()
 
     def changed(self) -> None:
         """Say that something has happened."""
@@ -148,6 +154,8 @@ class LeaderLoop:
                 await asyncio.sleep(pause_s)
                 continue
             failures = 0
+            if self._settled and self._models:
+                self._long_lived.settled()
             await asyncio.sleep(LEAST_PAUSE_S)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._rest_s()):  # wait_for may lose a cancellation (Python 3.11)
@@ -161,6 +169,7 @@ class LeaderLoop:
         result = "error"
         try:
             statuses = await self._round.run()
+            self._models = len(statuses)
             self._settled = all(status.settled for status in statuses.values())
             self._metrics.count(statuses)
             result = "ok"

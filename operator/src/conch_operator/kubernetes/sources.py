@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from conch_contracts.conditions import Reason
+from conch_contracts.modeldeployment import ModelDeployment
 from conch_contracts.names import SOURCE_ANNOTATION, Digest, ModelId
 from conch_operator.agent.messages import SourceReport
 from conch_operator.kubernetes.api.client import KubernetesApi
@@ -64,6 +65,7 @@ class AgentSources:
         self._leaving: set[str] = set()
         self._foreign: set[str] = set()
         self._last: dict[ModelId, tuple[str, Answer]] = {}
+        self._hashes: dict[ModelId, tuple[ModelDeployment, str]] = {}
         self._tokenizers: Mapping[EngineName, Digest] = {}
 
     async def ask(self, models: Sequence[DesiredModel], pods: Sequence[Object]) -> None:
@@ -74,8 +76,12 @@ class AgentSources:
         model of the same name.
         """
         groups = pods_of(models, pods)
+        self._hashes = {model.id: self._hashed(model) for model in models}
         self._foreign = {
-            pod["metadata"]["uid"] for model in models for pod in groups[model.id] if _has_another_source(pod, model)
+            pod["metadata"]["uid"]
+            for model in models
+            for pod in groups[model.id]
+            if _has_another_source(pod, self._source_of(model))
         }
         self._leaving = {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" in pod["metadata"]}
         self._pods_of = {model: [pod["metadata"]["uid"] for pod in group] for model, group in groups.items()}
@@ -85,7 +91,7 @@ class AgentSources:
         """Return what the folders of these models say; one that no agent has read yet is left out."""
         known: list[DesiredModel] = []
         for model in models:
-            source = source_hash(model)
+            source = self._source_of(model)
             answers = [answer for uid in self._pods_of.get(model.id, ()) if (answer := self._said(uid)) is not None]
             before = self._last.get(model.id)
             there = [answer for answer in answers if not _is_on_its_way(answer)]
@@ -102,6 +108,16 @@ class AgentSources:
         self._last = {model: last for model, last in self._last.items() if model in found}
         self._templates.keep_only({model.id for model in models})
         return found
+
+    def _source_of(self, model: DesiredModel) -> str:
+        return self._hashed(model)[1]
+
+    def _hashed(self, model: DesiredModel) -> tuple[ModelDeployment, str]:
+        """Return a spec with the hash of its source, which is made once for each spec."""
+        known = self._hashes.get(model.id)
+        if known is None or known[0] is not model.deployment:
+            return model.deployment, source_hash(model)
+        return known
 
     def tokenizer_of(self, engine: EngineName) -> Digest | None:
         """Return the tokenizer of the folder in an engine's pod; None while that has not been read."""
@@ -174,13 +190,15 @@ def _with_template(model: DesiredModel, answer: Answer, templates: Mapping[Model
     if fault is not None:
         return fault
     template = templates[model.id]
-    return template if isinstance(template, SourceFault) else replace(answer, chat_template=template)
+    if isinstance(template, SourceFault):
+        return template
+    return answer if answer.chat_template == template else replace(answer, chat_template=template)
 
 
-def _has_another_source(pod: Object, model: DesiredModel) -> bool:
+def _has_another_source(pod: Object, source: str) -> bool:
     """Return whether a pod is known to have been started for another source; earlier versions do not tell."""
     found = pod["metadata"].get("annotations", {}).get(SOURCE_ANNOTATION)
-    return found is not None and found != source_hash(model)
+    return found is not None and found != source
 
 
 def _is_on_its_way(answer: Answer) -> bool:

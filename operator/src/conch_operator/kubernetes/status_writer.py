@@ -1,9 +1,12 @@
 """Writes the status of each ModelDeployment, and an Event when its readiness changes or its rollout is stuck.
 
-Nothing is written that the object says already.
+Nothing is written that the object says already. A turn, such as that a model serves or why it cannot, is written at
+once; what is only said on the way waits for more of it, so that a model that starts quickly is not written of again and
+again. What gets no answer is tried again, and holds up no other model.
 """
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 
@@ -14,20 +17,35 @@ from conch_operator.kubernetes.api import object_events
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Object
 from conch_operator.kubernetes.desired_models import Wanted, read_status, read_wanted
-from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
+from conch_operator.reconcile.calls_in_flight import AGAIN_S, AWAITED, Background, CallsInFlight
 from conch_operator.reconcile.status import ModelStatus
 from conch_operator.resources.metadata import selector_text
 from conch_operator.timestamps import timestamp
 
 log = logging.getLogger(__name__)
 
+WORDS_S = 1.0
+"""How long what is said of a model waits for more, where it is no turn."""
+
 
 class StatusWriter:
     """Writes statuses and Events, those of one model without waiting for another's."""
 
-    def __init__(self, api: KubernetesApi, instance: str, background: Background = AWAITED) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        instance: str,
+        background: Background = AWAITED,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._api = api
         self._instance = instance
+        self._background = background
+        self._clock = clock
+        self._said: dict[str, tuple[Object, ModelStatus]] = {}
+        """Objects, by their uids, with the status that each was found to hold."""
+        self._unsaid_since_s: dict[str, float] = {}
+        """Since when words about objects wait, by their uids."""
         self._first: CallsInFlight[str, Object | None] = CallsInFlight(background)
         self._firsts: dict[str, Object] = {}
         """The first status of each object that has none yet, by its uid; it is on its way."""
@@ -56,14 +74,37 @@ class StatusWriter:
 
     async def write(self, wanted: Wanted, statuses: Mapping[ModelId, ModelStatus]) -> None:
         """Write the statuses that have changed; an object that has gone meanwhile is no error."""
-        changed = {
-            model: (wanted.objects[model], status)
-            for model, status in statuses.items()
-            if status_body(status, wanted.objects[model]) != _held(wanted.objects[model])
-        }
-        await self._writing.run({model: partial(self._write, *change) for model, change in changed.items()})
+        due = self._due(wanted, statuses)
+        await self._writing.run({model: partial(self._write, *change) for model, change in due.items()})
         events, self._untold = self._untold, {}
         await self._telling.run({name: partial(object_events.tell, self._api, event) for name, event in events.items()})
+
+    def _due(
+        self, wanted: Wanted, statuses: Mapping[ModelId, ModelStatus]
+    ) -> dict[ModelId, tuple[Object, ModelStatus]]:
+        """Return what is to be written now; a later round sees to the rest."""
+        now, before, due = self._clock(), self._unsaid_since_s, {}
+        said, self._said, self._unsaid_since_s = self._said, {}, {}
+        waits_s: list[float] = []
+        for model, status in statuses.items():
+            item = wanted.objects[model]
+            uid = item["metadata"]["uid"]
+            known = said.get(uid)
+            if (known is not None and known[0] is item and known[1] is status) or (
+                status_body(status, item) == _held(item)
+            ):
+                self._said[uid] = item, status
+                continue
+            since_s = before.get(uid, now)
+            wait_s = 0.0 if is_turn(read_status(model, item), status) else since_s + WORDS_S - now
+            if wait_s <= 0:
+                due[model] = item, status
+            else:
+                self._unsaid_since_s[uid] = since_s
+                waits_s.append(wait_s)
+        if waits_s:
+            self._background.changed_in(min(waits_s))
+        return due
 
     def _first_writes(self, wanted: Wanted) -> dict[str, Callable[[], Awaitable[Object | None]]]:
         new = {
@@ -94,10 +135,27 @@ class StatusWriter:
             return await self._api.patch(MODEL_DEPLOYMENT, meta["namespace"], meta["name"], change, "status")
         except ApiError as error:
             if not error.answered:
-                raise
+                self._background.changed_in(AGAIN_S)
             if error.status not in expected:
                 log.warning("A status was not written.", extra={"model": meta["name"], "error": str(error)})
             return None
+
+
+def is_turn(before: ModelStatus | None, status: ModelStatus) -> bool:
+    """Return whether somebody may wait for what is new in a status; else it tells how far a model is on its way."""
+    if before is None or before.observed_generation != status.observed_generation:
+        return True
+    if before.ready != status.ready or before.served_names != status.served_names:
+        return True
+    for kind in (ConditionType.READY, ConditionType.PROGRESSING):
+        old, new = before.condition(kind), status.condition(kind)
+        if old is None or new is None:
+            turned = old is not new
+        else:
+            turned = new.reason is not old.reason and new.reason not in ON_THE_WAY
+        if turned:
+            return True
+    return False
 
 
 def news(before: ModelStatus | None, status: ModelStatus) -> tuple[Condition, ...]:

@@ -175,7 +175,7 @@ class LocalEngines:
         """Start the servers of new pools, and end those of pools that are not wanted and that nothing is in."""
         self._specs |= wanted
         for pool_id in wanted.keys() - self._pools.keys():
-            repository = self._state.repository(f"pool-{pool_id.replace('/', '-')}")
+            repository = self._state.repository(f"pool-{pool_id.replace('/', '.')}")
             repository.mkdir(parents=True, exist_ok=True)
             process, grpc = self._start_server(repository, tuple)
             server = SharedServer(process, grpc, repository, self._triton)

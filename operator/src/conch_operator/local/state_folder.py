@@ -59,6 +59,7 @@ class StateFolder:
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir()
             self.cache.mkdir(exist_ok=True)
+            self.status.unlink(missing_ok=True)  # of one that was killed
             try:
                 yield
             finally:

@@ -220,7 +220,6 @@ class SupervisedProcess:
             await asyncio.wait([killing, waiting], timeout=self._policy.grace_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             killing.cancel()
-            waiting.cancel()
 
     def _enter(self, phase: EnginePhase) -> None:
         self.phase = phase

@@ -8,14 +8,16 @@ stop       the gateway first, so that requests finish; then the other services a
 import asyncio
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from conch_contracts.records import GatewayLoad, Pool
+from conch_contracts.names import ModelId
+from conch_contracts.records import Pool
 from conch_kit.bundles.store import BundleStore
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
@@ -23,7 +25,6 @@ from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
-from conch_kit.triton.message_limits import MAX_PROBE_BYTES
 from conch_operator.engine_pools.residents import Residents
 from conch_operator.local.console import Console
 from conch_operator.local.downloads import DownloadedSources, Downloads
@@ -35,11 +36,12 @@ from conch_operator.local.supervisor import Supervisor
 from conch_operator.local.watched_model_files import DesiredModels
 from conch_operator.metrics import ScalingMetrics
 from conch_operator.probe.prober import Prober
-from conch_operator.probe.triton_request import TritonProbeClient
+from conch_operator.probe.triton_request import TritonProbeClient, bounded_client
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import plan_processes
 from conch_operator.reconcile.reconciler import Ports, Reconciler
 from conch_operator.reconcile.status import Statuses
+from conch_operator.routes.known_routes import KnownRoutes
 from conch_operator.scaling.autoscaler import Autoscaler
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.scaling.demand_reader import DemandReader
@@ -82,7 +84,7 @@ class UpSession:
 
     async def run(self) -> None:
         """Serve until SIGINT, SIGTERM or SIGHUP; raises GatewayRefused."""
-        async with Supervisor() as supervisor, TritonClient(most_bytes=MAX_PROBE_BYTES) as triton:
+        async with Supervisor() as supervisor, bounded_client() as triton:
             engines = LocalEngines(supervisor, self._state, self._options.server, triton, self._wake.set)
             self._obey_signals(engines)
             self._services.start(supervisor, self._wake.set)
@@ -110,15 +112,15 @@ class UpSession:
             autoscaler = await stack.enter_async_context(Autoscaler(demand, self._wake.set, unread))
             residents = await stack.enter_async_context(Residents(demand, self._wake.set))
 
-            def heard(load: GatewayLoad | None) -> None:
-                autoscaler.heard(load)
-                residents.heard(load)
+            def heard(models: Collection[ModelId]) -> None:
+                autoscaler.heard(models)
+                residents.heard(models)
 
             await stack.enter_async_context(DemandReader(redis, demand, heard))
             ports = Ports(
                 sources,
                 engines,
-                plan_processes,
+                partial(plan_processes, known=KnownRoutes()),
                 writer,
                 reader,
                 BundleStore(redis),

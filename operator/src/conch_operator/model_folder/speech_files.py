@@ -21,7 +21,10 @@ _TURBO = (32, 4)
 def read_speech(folder: Path, config: Json) -> SpeechFacts:
     """Return what the folder says; raises SourceError where it is not that of a Whisper model."""
     if (found := config.get("model_type")) != _WHISPER:
-        message = f"{folder}/config.json has the model_type {found}; of speech, models of the type whisper are served."
+        message = (
+            f"{folder}/config.json has the model_type {found}; kind Transcription serves models of the type whisper. "
+            "Name the folder of one, or another kind."
+        )
         raise SourceError(Reason.FILES_INVALID, message)
     path = folder / "generation_config.json"
     said = read_object(path)

@@ -23,6 +23,7 @@ from conch_kit.triton.declared_tensors import DeclaredTensors, Inputs, read_decl
 from conch_kit.triton.encoder_tensors import UnknownTensors, read_encoder_tensors
 from conch_kit.triton.errors import EngineError, EngineFull, EngineRejected, EngineTimeout, EngineUnavailable
 from conch_kit.triton.http_client import TritonHttp
+from conch_kit.triton.message_limits import MAX_PROBE_BYTES
 from conch_kit.triton.tensors import add_input, add_raw, new_request, pack
 from conch_kit.triton.whisper_tensors import read_whisper_tensors, whisper_request
 from conch_operator.probe.prober import NoAnswer, Target
@@ -52,6 +53,11 @@ _ONE_TOKEN: Mapping[Dialect, Mapping[tuple[str, ...], int | bytes]] = {
     Dialect.VLLM: {vllm.PROMPT: _TEXT, vllm.PARAMETERS: b'{"max_tokens": 1, "temperature": 0.0}'},
 }
 """The inputs of a one-token request, each under the first of its names that the model declares."""
+
+
+def bounded_client() -> TritonClient:
+    """Return a client that takes no longer answers than those to the requests of this module."""
+    return TritonClient(most_bytes=MAX_PROBE_BYTES)
 
 
 class TritonProbeClient:

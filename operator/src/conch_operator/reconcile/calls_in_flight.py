@@ -2,6 +2,8 @@
 
 A round starts those that it needs and takes along what they say at once. One that takes longer goes on beside the
 rounds; its end begins another, which takes its result. So what takes long about one model holds up no other.
+
+A round that had looked before such a call ended knows less than the call has said, so it does not begin it again.
 """
 
 import asyncio
@@ -14,6 +16,8 @@ Result = TypeVar("Result")
 
 AT_ONCE = 16
 """Calls of one sort at a time; more wait for these."""
+AGAIN_S = 1.0
+"""Until a call is made again that got no answer, if nothing else begins a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,10 @@ class Background:
     """Hears of a call that ended after its round had gone on."""
     patience_s: float | None = None
     """How long a round waits for the calls that it has started; None: until they end."""
+
+    def changed_in(self, seconds: float) -> None:
+        """Have a round begin after so long, for what nothing else will tell of."""
+        asyncio.get_running_loop().call_later(seconds, self.changed)
 
 
 AWAITED = Background()
@@ -55,11 +63,15 @@ class CallsInFlight(Generic[Key, Result]):
     async def run(self, calls: Mapping[Key, Callable[[], Awaitable[Result]]]) -> dict[Key, Result]:
         """Start them, wait a moment for those that are new, and return what has ended since the last time.
 
-        Raises the first error among those that have ended; what the others returned is lost then, so it is for calls
-        that may be made again.
+        One that has ended since then is not started again before the next round, which is begun for it: what it came to
+        is news to the caller. Raises the first error among those that have ended; what the others returned is lost
+        then, so it is for calls that may be made again.
         """
-        self._awaited = frozenset(key for key in calls if key not in self._tasks)
-        self.start(calls)
+        new = {key: call for key, call in calls.items() if key not in self._ended}
+        if len(new) < len(calls):
+            self._background.changed()
+        self._awaited = frozenset(key for key in new if key not in self._tasks)
+        self.start(new)
         if self._awaited:
             await asyncio.wait([self._tasks[key] for key in self._awaited], timeout=self._background.patience_s)
         self._awaited = frozenset()

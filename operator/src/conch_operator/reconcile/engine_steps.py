@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import Digest, EngineAddress, ModelId
+from conch_contracts.names import LOCAL_NAMESPACE, Digest, EngineAddress, ModelId
 from conch_contracts.records import ModelKind
 from conch_operator.routes.encoder_profile import encodes_pictures, sees_among_texts
 from conch_operator.routes.engine_contract import contract_of, encoder_output
@@ -91,8 +91,14 @@ def _missing(
 
 
 def engine_name(model: DesiredModel, current_hash: str, index: int) -> EngineName:
-    """Return the name of one engine of a model."""
-    return EngineName(f"{model.deployment.metadata.name}-{current_hash}-{index}")
+    """Return the name of one engine of a model, which is that of no other, whatever its namespace or pool.
+
+    In a pool it begins with that, since the agent of a pool is believed about such names alone.
+    """
+    pool, name = model.deployment.pool_id, f"{model.deployment.metadata.name}-{current_hash}-{index}"
+    if pool is not None:
+        return EngineName(f"{pool}/{name}")
+    return EngineName(name if model.namespace == LOCAL_NAMESPACE else f"{model.namespace}.{name}")
 
 
 def leftover_steps(served: set[ModelId], observed: Observed) -> EngineSteps:

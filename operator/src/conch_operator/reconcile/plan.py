@@ -1,4 +1,4 @@
-"""Pure: what to do so that what is there becomes what is wanted.
+"""Pure, but for routes that are remembered: what to do so that what is there becomes what is wanted.
 
 A plan is made anew from each observation, so it holds only steps that are safe now. `engine_steps` says which engines
 of a model come and go, on a cluster that is told of each; here is what that means for routes.
@@ -18,8 +18,9 @@ from conch_operator.reconcile.engine_steps import (
     pooled_steps,
     spec_hash,
 )
+from conch_operator.routes.known_routes import KnownRoutes
 from conch_operator.routes.name_claims import NameClaim, claims_of
-from conch_operator.routes.route import external_engine, make_route, own_engine, scaling_fields
+from conch_operator.routes.route import external_engine, own_engine
 from conch_operator.state import (
     Desired,
     DesiredModel,
@@ -73,7 +74,7 @@ class Acted:
 Planner = Callable[[Desired, Observed], Plan]
 
 
-def plan_processes(desired: Desired, observed: Observed) -> Plan:
+def plan_processes(desired: Desired, observed: Observed, known: KnownRoutes | None = None) -> Plan:
     """Return the next safe steps on a cluster that starts and stops exactly the engines that a plan names."""
     claims = claims_of(desired, observed)
     served = served_models(desired, claims)
@@ -87,14 +88,15 @@ def plan_processes(desired: Desired, observed: Observed) -> Plan:
         restart=tuple(engine.name for step in steps for engine in step.restart),
         stop=tuple(engine.name for engine in remove if engine.withdrawn or not engine.ready),
         withdraw=(*(engine.name for engine in remove if engine.ready and not engine.withdrawn), *resting),
-        routes=_routes(served, claims, observed, leaving) | _untouched(desired, observed, leaving),
+        routes=_routes(served, claims, observed, leaving, known or KnownRoutes())
+        | _untouched(desired, observed, leaving),
         specs=_specs(served, observed),
         pools=desired.pools,
         why=tuple(reason for step in steps for reason in step.why),
     )
 
 
-def plan_workloads(desired: Desired, observed: Observed) -> Plan:
+def plan_workloads(desired: Desired, observed: Observed, known: KnownRoutes | None = None) -> Plan:
     """Return what to do on a cluster that starts, replaces and ends engines by itself.
 
     An engine that the cluster has begun to end is held back, and serves while there are too few others. Then it is
@@ -126,7 +128,8 @@ def plan_workloads(desired: Desired, observed: Observed) -> Plan:
             *(engine.name for engine in remove if engine.withdrawn or not engine.ready),
         ),
         withdraw=tuple(leaving),
-        routes=_routes(served, claims, observed, leaving) | _untouched(desired, observed, leaving),
+        routes=_routes(served, claims, observed, leaving, known or KnownRoutes())
+        | _untouched(desired, observed, leaving),
         specs=_specs(placed, observed),
         pools=desired.pools,
         why=(
@@ -170,7 +173,8 @@ def _routes(
     served: Iterable[DesiredModel],
     claims: Mapping[ModelId, NameClaim],
     observed: Observed,
-    leaving: frozenset[EngineName] = frozenset(),
+    leaving: frozenset[EngineName],
+    made: KnownRoutes,
 ) -> dict[ModelId, RoutedModel]:
     """Return the complete list of routes; a model whose folder or tokenizer cannot be had keeps the one that it has."""
     routes: dict[ModelId, RoutedModel] = {}
@@ -183,14 +187,16 @@ def _routes(
                 continue
             route, engines = _kept(known, claims[model.id]), _without(facts.digest, model, observed, engines)
         elif isinstance(facts, SourceFacts) and (fitting or not engines or known is None):
-            route, engines = _route(model, facts, claims[model.id], observed, fitting), fitting
+            started = _started_for(model, observed, fitting)
+            route, engines = made.make(model, facts, claims[model.id].kept, started), fitting
         elif known is not None:
             route = _kept(known, claims[model.id])
         elif facts is None and model.id in observed.routed:
             route = observed.routed[model.id][0]
         else:
             continue
-        routes[model.id] = (route.model_copy(update=scaling_fields(model)), engines)
+        routes[model.id] = (made.with_scaling(route, model), engines)
+    made.keep_only(routes.keys())
     return routes
 
 
@@ -229,15 +235,12 @@ def _without(
     return tuple(engine for engine in engines if engine.grpc not in started)
 
 
-def _route(
-    model: DesiredModel, facts: SourceFacts, claim: NameClaim, observed: Observed, engines: tuple[Engine, ...]
-) -> Route:
-    """Return the model's route; while engines of an older spec serve, it has the shortest length of all that do."""
+def _started_for(model: DesiredModel, observed: Observed, engines: tuple[Engine, ...]) -> list[int | None]:
+    """Return for which lengths those were started that serve: the shortest counts, while some are of an older spec."""
     routed = {engine.grpc for engine in engines}
-    started = [
+    return [
         engine.engine.contract.max_length for engine in observed.engines_of(model.id) if engine.engine.grpc in routed
     ]
-    return make_route(model, facts, claim.kept, started)
 
 
 def _kept(known: Route, claim: NameClaim) -> Route:

@@ -234,7 +234,8 @@ def _obstacle(given: PolicyInput) -> Fault | None:
 
 
 def _no_engine_is_wanted(given: PolicyInput) -> Fault | None:
-    if wants_engines(given.model) or given.model.scaled is not None:
+    decided_here = given.model.scaled is not None and not given.model.deployment.spec.waits_for_others
+    if wants_engines(given.model) or decided_here:
         return None
     return Fault(Reason.NO_REPLICAS, "spec.replicas is 0; set it to 1 or more to serve the model.")
 

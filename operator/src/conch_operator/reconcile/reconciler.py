@@ -7,31 +7,28 @@ same function. Nothing here knows processes or Kubernetes; both are behind the `
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
-from conch_contracts.modeldeployment import ModelSpec
-from conch_contracts.names import Digest, EngineAddress, ModelId, ServedName
+from conch_contracts.names import Digest, ModelId, ServedName
 from conch_contracts.records import GatewayBeat, Pool
 from conch_kit.bundles.archive import BundleError
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
-from conch_operator.probe.prober import Prober, Target
+from conch_operator.probe.prober import Prober
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.reconcile.plan import Acted, Plan, Planner, served_models
+from conch_operator.reconcile.probe_targets import key_of, prompts_of, replaced_targets, targets_of
 from conch_operator.reconcile.status import Statuses, describe
+from conch_operator.reconcile.unchanged_models import UnchangedModels
 from conch_operator.reconcile.withdrawals import LONGEST_WAIT_S, Withdrawals
-from conch_operator.routes.encoder_profile import tensor_inputs, tensor_output
-from conch_operator.routes.engine_contract import contract_of
 from conch_operator.routes.name_claims import claims_of, names_awaited, names_gone
-from conch_operator.routes.route import external_address, external_engine
 from conch_operator.state import (
     ClusterEngine,
     Desired,
     DesiredModel,
-    EngineContract,
     EngineName,
     EnginePhase,
     Observed,
@@ -176,6 +173,7 @@ class Reconciler:
         self._reserved: Mapping[ServedName, ModelId] = {}
         self._unreserved: Mapping[ServedName, ModelId] = {}
         self._acted = Acted()
+        self._unchanged = UnchangedModels()
 
     async def reconcile(self, desired: Desired, before: Statuses) -> Statuses:
         """Take the next safe steps towards what is desired, and return the status of every wanted model."""
@@ -184,22 +182,24 @@ class Reconciler:
         observed = replace(observed, unstored=unstored, rejected=self._acted.rejected, specs=self._acted.specs)
         for scaling in self._ports.scaling:
             desired = scaling.apply(desired, observed, before)
+        await asyncio.sleep(0)  # a wish that comes meanwhile waits for no whole round of many models
         steps = self._ports.plan(desired, observed)
         for reason in steps.why:
             log.debug(reason)
         acted = self._acted = await self._ports.cluster.act(steps)
         observed = replace(observed, rejected=acted.rejected, specs=acted.specs, unapplied=acted.unapplied)
         published = await self._publish(steps, observed, error)
-        return describe(desired, observed, published, before, timestamp())
+        await asyncio.sleep(0)
+        return describe(desired, observed, published, before, timestamp(), self._unchanged)
 
     async def _observe(self, desired: Desired) -> Observed:
         ports = self._ports
         sources = await ports.sources.read_all(desired.models)
         engines = _of_todays_objects(await ports.cluster.engines(), desired)
         snapshot = ports.reader.snapshot
-        replaced = _replaced(desired, snapshot)
+        replaced = replaced_targets(desired, snapshot)
         ports.prober.set_targets(
-            _targets(desired, engines, _prompts(sources, snapshot)) | {key: replaced[key] for key in replaced}
+            targets_of(desired, engines, prompts_of(sources, snapshot)) | {key: replaced[key] for key in replaced}
         )
         gone = self._withdrawals.seen(await self._gateways(), ports.clock())
         return Observed(
@@ -241,7 +241,7 @@ class Reconciler:
     def _observed_engine(self, engine: ClusterEngine, gone: frozenset[EngineName]) -> ObservedEngine:
         return ObservedEngine(
             engine=engine,
-            probe=self._ports.prober.verdict(_key(engine)),
+            probe=self._ports.prober.verdict(key_of(engine)),
             withdrawn=engine.name in gone,
             tokenizer=self._ports.tokenizer_of(engine.name),
         )
@@ -315,32 +315,6 @@ def _reached(routes: Mapping[ModelId, RoutedModel], observed: Observed) -> froze
     return frozenset(engine.name for engine in observed.engines if engine.engine.grpc in addresses)
 
 
-def _prompts(
-    sources: Mapping[ModelId, SourceFacts | SourceFault], snapshot: Snapshot
-) -> Mapping[ModelId, tuple[int, ...]]:
-    """Return what decoders of speech are given: what their folders say now, else what they said last."""
-    known = {model: route.speech.prompt_ids for model, route in snapshot.routes.items()}
-    return known | {model: said.speech.prompt_ids for model, said in sources.items() if isinstance(said, SourceFacts)}
-
-
-def _targets(
-    desired: Desired, engines: Sequence[ClusterEngine], prompts: Mapping[ModelId, tuple[int, ...]]
-) -> dict[Hashable, Target]:
-    targets: dict[Hashable, Target] = {}
-    specs = {model.id: model.deployment.spec for model in desired.models}
-    for engine in engines:
-        if engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING):
-            target = _target(engine.grpc, engine.contract, specs.get(engine.model))
-            targets[_key(engine)] = replace(target, prompt_ids=prompts.get(engine.model, ()))
-    for model in desired.models:
-        external = model.deployment.spec.engine.external
-        if external is not None:
-            address, contract = external_address(external), contract_of(model)
-            target = _target(address, contract, specs[model.id], model.namespace)
-            targets[model.id] = replace(target, prompt_ids=prompts.get(model.id, ()))
-    return targets
-
-
 def _of_todays_objects(engines: Sequence[ClusterEngine], desired: Desired) -> list[ClusterEngine]:
     """Return the engines; those of an object that was deleted serve nothing for the one that has its name now."""
     created = {model.id: model.created for model in desired.models}
@@ -350,49 +324,6 @@ def _of_todays_objects(engines: Sequence[ClusterEngine], desired: Desired) -> li
         return older and engine.phase is EnginePhase.LEAVING
 
     return [replace(engine, phase=EnginePhase.STOPPING) if leaves_for_good(engine) else engine for engine in engines]
-
-
-@dataclass(frozen=True, slots=True)
-class _ReplacedEngine:
-    """Names what is asked whether an engine still answers that a model's spec does not name any more."""
-
-    model: ModelId
-    address: EngineAddress
-
-
-def _replaced(desired: Desired, snapshot: Snapshot) -> Mapping[_ReplacedEngine, Target]:
-    """Return what to ask of the engines of someone else that serve in place of those now named."""
-    targets: dict[_ReplacedEngine, Target] = {}
-    for model in desired.models:
-        external, route = model.deployment.spec.engine.external, snapshot.routes.get(model.id)
-        if external is None or route is None:
-            continue
-        named = external_engine(model, external)
-        for held in snapshot.engines.get(model.id, ()):
-            if held != named and held.named_in is not None:
-                target = Target(
-                    held.grpc,
-                    held.model or route.engine_model,
-                    route.dialect,
-                    tuple(route.encoder.inputs.items()),
-                    route.encoder.output,
-                    held.named_in,
-                    route.speech.prompt_ids,
-                )
-                targets[_ReplacedEngine(model.id, held.grpc)] = target
-    return targets
-
-
-def _target(
-    address: EngineAddress, contract: EngineContract, spec: ModelSpec | None, named_in: str | None = None
-) -> Target:
-    inputs = () if spec is None else tuple(tensor_inputs(spec).items())
-    output = None if spec is None else tensor_output(spec)
-    return Target(address, contract.triton_model, contract.dialect, inputs, output, named_in)
-
-
-def _key(engine: ClusterEngine) -> Hashable:
-    return engine.name, engine.incarnation
 
 
 def _is_external(model: DesiredModel) -> bool:

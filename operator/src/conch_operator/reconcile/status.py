@@ -19,6 +19,7 @@ from conch_contracts.spec.status import ScalingStatus
 from conch_operator.reconcile.plan import stand_ins
 from conch_operator.reconcile.readiness import PolicyInput, is_applied, judge, no_engine_answers, rollout_fault
 from conch_operator.reconcile.rollout import Milestones, rollout_conditions
+from conch_operator.reconcile.unchanged_models import UnchangedModels
 from conch_operator.routes.name_claims import claims_of
 from conch_operator.routes.route import unused_defaults
 from conch_operator.state import (
@@ -85,16 +86,30 @@ Statuses = Mapping[ModelId, ModelStatus]
 _STAGES = (ConditionType.SOURCE_READY, ConditionType.TOKENIZER_READY, ConditionType.ENGINE_READY)
 
 
-def describe(desired: Desired, observed: Observed, published: Published, before: Statuses, now: str) -> Statuses:
-    """Return the status of every wanted model; `now` is the time for conditions that change."""
+def describe(
+    desired: Desired,
+    observed: Observed,
+    published: Published,
+    before: Statuses,
+    now: str,
+    unchanged: UnchangedModels | None = None,
+) -> Statuses:
+    """Return the status of every wanted model; `now` is the time for conditions that change.
+
+    `unchanged`: what rounds before this one have seen.
+    """
     claims = claims_of(desired, observed)
     statuses: dict[ModelId, ModelStatus] = {}
+    unchanged = unchanged or UnchangedModels()
     for model in desired.models:
         given = PolicyInput(model, claims[model.id], observed, published)
         facts = observed.sources.get(model.id)
         old = before.get(model.id)
         if old is not None and model.id in observed.unapplied:
             statuses[model.id] = old  # it may be of an older generation, and says so
+            continue
+        if old is not None and unchanged.holds(given, old):
+            statuses[model.id] = old
             continue
         if (
             old is not None
@@ -116,7 +131,10 @@ def describe(desired: Desired, observed: Observed, published: Published, before:
             tokenizer_digest=facts.digest if isinstance(facts, SourceFacts) else None,
             conditions=old.conditions if old else (),
         )
-        statuses[model.id] = _judged(given, counted, old, now)
+        status = statuses[model.id] = _judged(given, counted, old, now)
+        if status.settled:
+            unchanged.note(given, status)
+    unchanged.keep_only(statuses.keys())
     for unread, why in desired.unreadable.items():
         statuses[unread] = _unread(unread, why, observed, before.get(unread), now)
     return statuses
@@ -193,6 +211,9 @@ def _rest(given: PolicyInput) -> Fault | None:
         return Fault(Reason.SCALED_TO_ZERO, f"Requests wait for an engine that is being started. {why.message}")
     start_s = given.model.scaled.start_s if given.model.scaled is not None else None
     takes = "" if start_s is None else f", which takes about {max(1, round(start_s))} s"
+    if given.model.deployment.spec.waits_for_others:
+        message = f"No engine runs. A request waits until the autoscaler of the model has started one{takes}."
+        return Fault(Reason.SCALED_TO_ZERO, message)
     return Fault(Reason.SCALED_TO_ZERO, f"No engine runs. A request starts one{takes}, and waits for it.")
 
 

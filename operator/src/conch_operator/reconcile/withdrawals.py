@@ -4,10 +4,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from conch_contracts.records import GatewayBeat
+from conch_operator.reconcile.living_gateways import LivingGateways
 from conch_operator.state import EngineName
 
-GATEWAY_EXPIRY_S = 6.0
-"""A gateway whose sequence has not moved for so long has died; it beats every 2 s."""
 LONGEST_WAIT_S = 2.0
 """A gateway that does not report is not waited for longer: an engine that drains serves what it has anyway."""
 
@@ -25,7 +24,7 @@ class Withdrawals:
     def __init__(self, longest_wait_s: float = LONGEST_WAIT_S) -> None:
         self._longest_wait_s = longest_wait_s
         self._ledger: dict[EngineName, _Withdrawal] = {}
-        self._beats: dict[str, tuple[int, float]] = {}
+        self._living = LivingGateways()
         self.gateways: frozenset[str] = frozenset()
         """The gateways that lived when it was last looked."""
 
@@ -43,7 +42,7 @@ class Withdrawals:
 
     def seen(self, gateways: Iterable[GatewayBeat], now_s: float) -> frozenset[EngineName]:
         """Return the engines that no gateway sends anything new."""
-        alive = self._alive(gateways, now_s)
+        alive = self._living.look(gateways, now_s)
         self.gateways = frozenset(gateway.id for gateway in alive)
         applied = [gateway.revision for gateway in alive]
         return frozenset(
@@ -52,13 +51,3 @@ class Withdrawals:
             if now_s - withdrawal.at_s >= self._longest_wait_s
             or (withdrawal.revision is not None and applied and min(applied) >= withdrawal.revision)
         )
-
-    def _alive(self, gateways: Iterable[GatewayBeat], now_s: float) -> list[GatewayBeat]:
-        """Return the gateways whose sequence moves, by our own clock."""
-        found = list(gateways)
-        moved = {}
-        for gateway in found:
-            sequence, at_s = self._beats.get(gateway.id, (gateway.sequence, now_s))
-            moved[gateway.id] = (gateway.sequence, at_s if sequence == gateway.sequence else now_s)
-        self._beats = moved
-        return [gateway for gateway in found if now_s - moved[gateway.id][1] < GATEWAY_EXPIRY_S]

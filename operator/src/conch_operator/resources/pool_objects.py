@@ -2,7 +2,7 @@
 
 The pod has a Triton server without a model, and an agent that loads them into it. Both see each other's processes, so
 the agent can tell how much memory each model takes, read the models' folders where the server has them, and end a
-server that does not let go of a model. The model repository is theirs alone; the server cannot write into it.
+server that does not let go of a model. The model repository is theirs alone; the server's mount of it is read-only.
 """
 
 from dataclasses import dataclass
@@ -30,6 +30,7 @@ from conch_contracts.spec.quantities import quantity_value
 from conch_contracts.spec.runtimes import Runtime
 from conch_operator.agent.messages import ENGINE_PATH, WITHDRAWN_PATH
 from conch_operator.agent.pool_agent import POOL_REPOSITORY
+from conch_operator.agent.pool_folders import CLAIMS
 from conch_operator.agent.termination import LONGEST_HOLD_S
 from conch_operator.agent.tokens import AgentOwner, AgentTokens
 from conch_operator.resources.agent_container import AGENT
@@ -49,11 +50,6 @@ from conch_operator.resources.source_volume import IMAGE_MODELS
 from conch_operator.settings import EngineSettings
 
 Object = dict[str, Any]
-
-CLAIMS = "/conch/claims"
-"""Below it the server has each claim of the pool, under its name."""
-CACHE = "/tmp/conch-cache"
-"""Where the server keeps what it makes of models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +129,7 @@ def _owner(pool: PoolObject) -> Object:
 
 
 def _pod(pool: PoolObject, image: str, settings: EngineSettings, tokens: AgentTokens) -> Object:
-    drain_s = max(1, round(settings.drain_seconds))
+    drain_s = round(settings.drain_seconds)
     defaults = container_defaults(settings)
     agent = _agent(settings, tokens.told(agent_owner(pool.id))) | {"restartPolicy": "Always"}
     pod: Object = {

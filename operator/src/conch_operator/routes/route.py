@@ -78,7 +78,7 @@ def wants_engines(model: DesiredModel) -> bool:
 def scaling_fields(model: DesiredModel) -> dict[str, Any]:
     """Return what a route says about engines that may start for a request."""
     fields: dict[str, Any] = {"engines_wanted": wants_engines(model)}
-    scaling, scaled = model.deployment.spec.scaling, model.scaled
+    spec, scaled = model.deployment.spec, model.scaled
     if scaled is None:
         return fields | {"wakes": False, "start_s": None, "start_failed": None}
     start_s = None if scaled.start_s is None else round(scaled.start_s, 1)
@@ -86,7 +86,7 @@ def scaling_fields(model: DesiredModel) -> dict[str, Any]:
     return fields | {
         "wakes": scaled.wakes or failed is not None,
         "start_s": start_s,
-        "hold_max": _DEFAULT_HOLD if scaling is None else scaling.hold,
+        "hold_max": (spec.routing.hold or _DEFAULT_HOLD) if spec.scaling is None else spec.scaling.hold,
         "start_failed": failed,
     }
 

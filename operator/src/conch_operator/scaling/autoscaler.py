@@ -2,18 +2,21 @@
 
 Between two rounds only the numbers are looked at, so a wish for a model that rests is answered at once: `wake` starts
 its engine on the cluster while the next round is still to come.
+
+Where somebody else decides and requests wait for that (`routing.hold`), what is known of a model is the same, and the
+number of its engines is what its spec says.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 
 from conch_contracts.conditions import ON_THE_WAY, ConditionType, Reason
 from conch_contracts.names import ModelId
-from conch_contracts.records import GatewayLoad, ModelKind
+from conch_contracts.records import ModelKind
 from conch_contracts.spec.scaling import ScalingSpec
 from conch_kit.background_loops import BackgroundLoops
 from conch_operator.metrics import EnginesOfModel, ScalingMetrics
@@ -38,6 +41,8 @@ from conch_operator.state import (
 from conch_operator.timestamps import timestamp
 
 _TICK_S = 1.0
+_AT_ONCE = 50
+"""Models that are decided about in one go; a wish need not wait for those of all others."""
 
 _OF_NO_ENGINE = frozenset({"scaling", "replicas", "routing", "progress_deadline", "served_names", "default"})
 """Fields of a spec that change nothing about its engines: an edit of these starts none."""
@@ -62,6 +67,8 @@ class _Model:
     spec: str
     """What of the spec engines are made from, or may fail at; an engine of another one proves nothing about it."""
     deployed: DesiredModel
+    bounds: Bounds | None
+    """Those of its spec; None where somebody else decides."""
     scaler: EngineScaler
     starts: StartTimes
     proven: bool
@@ -79,12 +86,14 @@ class _Model:
     storable: bool = True
     """Whether the registry holds all that a request needs while no engine runs."""
     failure: str | None = None
+    told: DesiredModel | None = None
+    """What rounds were told of it last: the very same again, as long as nothing of that changes."""
+    told_of: DesiredModel | None = None
+    """From what that was made."""
 
     @property
-    def scaling(self) -> ScalingSpec:
-        scaling = self.deployed.deployment.spec.scaling
-        assert scaling is not None
-        return scaling
+    def scaling(self) -> ScalingSpec | None:
+        return self.deployed.deployment.spec.scaling
 
 
 class Autoscaler(BackgroundLoops):
@@ -109,43 +118,50 @@ class Autoscaler(BackgroundLoops):
         self._models: dict[ModelId, _Model] = {}
         self._gateways: frozenset[str] = frozenset()
         self._orders = count(1)
+        self._shown: list[EnginesOfModel] = []
 
     def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
         """Return the models with the number of engines that each is to have now."""
         self._gateways = observed.gateways
-        scaled = [model for model in desired.models if model.deployment.spec.scaling is not None]
+        scaled = [model for model in desired.models if _is_kept(model)]
         self._models = {model.id: self._looked_at(model, observed, before.get(model.id)) for model in scaled}
         for known in self._models.values():
             self._decide(known)
         models = tuple(
-            replace(model, scaled=self._said(self._models[model.id])) if model.id in self._models else model
-            for model in desired.models
+            self._scaled(self._models[model.id]) if model.id in self._models else model for model in desired.models
         )
-        self._metrics.show(self._engines_of(known, desired, observed) for known in self._models.values())
+        shown = [self._engines_of(known, desired, observed) for known in self._models.values()]
+        if shown != self._shown:
+            self._shown = shown
+            self._metrics.show(shown)
         return replace(desired, models=models)
 
-    def heard(self, load: GatewayLoad | None = None) -> None:
-        """Look at once at the models that rest or are about to, since somebody may wait for one.
+    def heard(self, models: Collection[ModelId]) -> None:
+        """Look at once at those of these models that rest, since somebody may wait for one.
 
-        Of those that rest a record says something new only where it names them; without one all may be new.
+        And at all that are about to: who has nothing to do for them any more does not name them.
         """
         for model, known in self._models.items():
-            named = load is None or model in load.models
-            if known.scaler.resting or (named and known.scaler.desired == 0):
+            if known.scaler.resting or (known.scaler.desired == 0 and model in models):
                 self._decide_between(known)
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            for known in self._models.values():
-                self._decide_between(known)
+            for number, (model, known) in enumerate([*self._models.items()], 1):
+                if self._models.get(model) is known:
+                    self._decide_between(known)
+                if number % _AT_ONCE == 0:
+                    await asyncio.sleep(0)
 
     def _decide_between(self, known: _Model) -> None:
         """Decide between two rounds; what follows from it is the next round's, but for a start from rest."""
         before, rested = known.scaler.desired, known.scaler.resting
         self._decide(known)
         if before == 0 < known.scaler.desired:
-            self._wake(known.deployed.id, self._said(known), partial(self._called, known))
+            scaled = self._scaled(known).scaled
+            assert scaled is not None
+            self._wake(known.deployed.id, scaled, partial(self._called, known))
         if (known.scaler.desired, known.scaler.resting) != (before, rested):
             self._changed()
 
@@ -155,7 +171,11 @@ class Autoscaler(BackgroundLoops):
         before = known.scaler.desired
         load = self._book.of(known.deployed.id, self._gateways)
         known.complete = load.complete
-        known.scaler.decide(load, self._bounds(known), replace(known.seen, drained=drained), now)
+        if known.scaling is None or known.bounds is None:
+            known.scaler.follow(known.deployed.deployment.spec.replicas, now)
+        else:
+            bounds = self._bounds(known, known.scaling, known.bounds)
+            known.scaler.decide(load, bounds, replace(known.seen, drained=drained), now)
         if known.scaler.desired != before:
             known.scaled_at = timestamp()
             self._metrics.turned(before, known.scaler.desired, known.scaler.cause)
@@ -180,24 +200,16 @@ class Autoscaler(BackgroundLoops):
             self._metrics.wish_to_ready.observe(now_s - known.wish.at_s)
             known.wish = None
 
-    def _bounds(self, known: _Model) -> Bounds:
-        scaling, spec = known.scaling, known.deployed.deployment.spec
+    def _bounds(self, known: _Model, scaling: ScalingSpec, bounds: Bounds) -> Bounds:
         unix_s = self._unix_time()
-        least, why = scaling.min_replicas, Cause.MINIMUM
+        least, why = bounds.least, bounds.why_least
         if (asked := scheduled_minimum(scaling.schedules, unix_s, known.starts.usual_s)) > least:
             least, why = asked, Cause.SCHEDULE
         if least == 0 and self._book.awake_until.get(known.deployed.id, 0.0) > unix_s:
             least, why = 1, Cause.WOKEN
         if least == 0 and not (known.proven and known.storable):
             least, why = 1, Cause.FIRST_START
-        return Bounds(
-            least=least,
-            most=scaling.max_replicas,
-            slots=contract_of(known.deployed).slots,
-            target=float(scaling.target_of(of_language=spec.kind is ModelKind.LLM)),
-            idle_after_s=scaling.idle_after,
-            why_least=why,
-        )
+        return bounds if least == bounds.least else replace(bounds, least=least, why_least=why)
 
     def _looked_at(self, model: DesiredModel, observed: Observed, before: ModelStatus | None) -> _Model:
         """Return what is known of a model after a look at its engines."""
@@ -206,11 +218,14 @@ class Autoscaler(BackgroundLoops):
         if known is None or known.deployed.uid != model.uid:
             known = self._found(model, engines, before)
         updated = observed.updated_engines_of(model.id) if model.id in observed.specs else engines
-        if known.spec != _spec_of(model):  # which engines are of this spec the next round can tell
-            known.spec, known.proven = _spec_of(model), False
+        spec = known.spec if known.deployed is model else _spec_of(model)
+        if known.spec != spec:  # which engines are of this spec the next round can tell
+            # Nobody here starts an engine to see what an edit is worth where somebody else decides.
+            known.spec, known.proven = spec, known.proven and model.deployment.spec.waits_for_others
         elif any(engine.ready for engine in updated):
             known.proven = True
-        known.deployed = model
+        if known.deployed is not model:
+            known.deployed, known.bounds = model, _bounds_of(model)
         if any(engine.ready for engine in engines):
             known.served_s = now
         self._time_starts(known, engines, now)
@@ -230,13 +245,17 @@ class Autoscaler(BackgroundLoops):
     def _found(self, model: DesiredModel, engines: tuple[ObservedEngine, ...], before: ModelStatus | None) -> _Model:
         """Begin with what is there: the work of an operator before this one."""
         said = before.scaling if before is not None and before.observed_generation == model.generation else None
-        ready = before.condition(ConditionType.READY) if before is not None and said is not None else None
-        rests = ready is not None and ready.holds and ready.reason is Reason.SCALED_TO_ZERO
+        ready = before.condition(ConditionType.READY) if before is not None else None
+        proven = (
+            ready is not None
+            and ready.holds
+            and (model.deployment.spec.waits_for_others or (said is not None and ready.reason is Reason.SCALED_TO_ZERO))
+        )
         present = sum(engine.stays for engine in engines)
         starts = StartTimes([float(said.start_seconds)] if said is not None and said.start_seconds else ())
         scaler = EngineScaler(max(present, said.desired if said is not None else 0), self._book.clock(), starts)
         scaled_at = said.last_scale_time if said is not None else None
-        return _Model(_spec_of(model), model, scaler, starts, rests, scaled_at)
+        return _Model(_spec_of(model), model, _bounds_of(model), scaler, starts, proven, scaled_at)
 
     def _time_starts(self, known: _Model, engines: tuple[ObservedEngine, ...], now_s: float) -> None:
         """Measure from when an engine is first seen until it answers; those that answered before are not measured."""
@@ -255,6 +274,15 @@ class Autoscaler(BackgroundLoops):
         names = (() if route is None else route.served_names) or names_of(known.deployed, desired)
         return EnginesOfModel(names[0], known.scaler.desired, known.seen.ready, known.complete)
 
+    def _scaled(self, known: _Model) -> DesiredModel:
+        """Return a model with what was decided about it."""
+        said, told = self._said(known), known.told
+        if told is None or told.scaled != said or known.told_of is not known.deployed:
+            said = replace(said, order=next(self._orders))
+            told = known.told = replace(known.deployed, scaled=said)
+            known.told_of = known.deployed
+        return told
+
     def _said(self, known: _Model) -> Scaled:
         scaler = known.scaler
         patience_s = known.deployed.deployment.spec.progress_deadline
@@ -269,8 +297,26 @@ class Autoscaler(BackgroundLoops):
             wakes=wakes,
             failure=known.failure,
             taken=self._book.taken(known.deployed.id),
-            order=next(self._orders),
         )
+
+
+def _is_kept(model: DesiredModel) -> bool:
+    """Return whether requests may wait for an engine of its own to start."""
+    return model.deployment.spec.scaling is not None or model.deployment.spec.waits_for_others
+
+
+def _bounds_of(model: DesiredModel) -> Bounds | None:
+    """Return the bounds that a spec sets; None where somebody else decides."""
+    scaling, spec = model.deployment.spec.scaling, model.deployment.spec
+    if scaling is None:
+        return None
+    return Bounds(
+        least=scaling.min_replicas,
+        most=scaling.max_replicas,
+        slots=contract_of(model).slots,
+        target=float(scaling.target_of(of_language=spec.kind is ModelKind.LLM)),
+        idle_after_s=scaling.idle_after,
+    )
 
 
 def _spec_of(model: DesiredModel) -> str:

@@ -42,6 +42,8 @@ class Cause(StrEnum):
     """No engine of this spec has answered yet, so nobody knows whether a request could start one."""
     FOUND = "Found"
     """They were there before this operator was."""
+    REPLICAS = "Replicas"
+    """Somebody else has decided it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,12 @@ class EngineScaler:
         elif self.desired > bounds.most:
             self._turn(bounds.most, Cause.MAXIMUM, now_s)
         return self.desired
+
+    def follow(self, engines: int, now_s: float) -> None:
+        """Take over what somebody else has decided."""
+        if engines != self.desired:
+            self._turn(engines, Cause.REPLICAS, now_s)
+        self.cause = Cause.REPLICAS
 
     def _note(self, needed: int, load: ModelLoad, ready: int, now_s: float) -> None:
         """Remember what is needed for as long as it matters; while not all is known it is what is there."""
@@ -210,4 +218,9 @@ class EngineScaler:
 
 def needed_for(sequences: int, bounds: Bounds) -> int:
     """Return how many engines so many sequences fill to the target."""
-    return ceil(sequences / max(1.0, bounds.slots * bounds.target))
+    return ceil(sequences / sequences_per_engine(bounds.slots, bounds.target))
+
+
+def sequences_per_engine(slots: int, target: float) -> float:
+    """Return how many sequences one engine is for, at least one."""
+    return max(1.0, slots * target)

@@ -24,11 +24,11 @@ class DemandBook:
         """Take a record, and return whether it says anything new."""
         return self._book.hear(load)
 
-    def take_all(self, loads: Sequence[GatewayLoad]) -> None:
-        """Take all that Redis holds; when that is nothing though somebody lives, it was emptied."""
-        for load in loads:
-            self.hear(load)
+    def take_all(self, loads: Sequence[GatewayLoad]) -> list[GatewayLoad]:
+        """Take all that Redis holds, and return what is new; nothing, where somebody lives, is an emptied Redis."""
+        news = [load for load in loads if self.hear(load)]
         self.away = not loads and bool(self._living())
+        return news
 
     def lose(self) -> None:
         """Note that Redis cannot be heard: what was known goes on counting."""

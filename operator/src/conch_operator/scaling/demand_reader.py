@@ -7,10 +7,10 @@ every record too. What cannot be read changes nothing but that nobody may take w
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
-from conch_contracts.names import LOADS_KEY
+from conch_contracts.names import LOADS_KEY, ModelId
 from conch_contracts.records import GatewayLoad
 from conch_kit.background_loops import BackgroundLoops
 from conch_kit.redis.client import RedisClient
@@ -22,7 +22,7 @@ from conch_operator.scaling.demand import DemandBook
 log = logging.getLogger(__name__)
 
 _LIST_S = 1.0
-_WISHES_S = 0.05
+_WISHES_S = 0.02
 """Between two looks at wishes, however many records come."""
 _AGAIN_S = 0.5
 
@@ -34,12 +34,12 @@ class DemandReader(BackgroundLoops):
         self,
         redis: RedisClient,
         book: DemandBook,
-        heard: Callable[[GatewayLoad | None], None],
+        heard: Callable[[Collection[ModelId]], None],
         *,
         unix_time: Callable[[], float] = time.time,
         list_s: float = _LIST_S,
     ) -> None:
-        """`heard` is called on the event loop with each new record, and with None when more than that may be new."""
+        """`heard` is called on the event loop with the models of which something new is known, maybe of none."""
         super().__init__(self._listen, self._read)
         self._redis = redis
         self._book = book
@@ -56,7 +56,7 @@ class DemandReader(BackgroundLoops):
                     async for notice in notices:
                         load = self._parser.record(GatewayLoad, notice)
                         if load is not None and self._book.hear(load):
-                            self._heard(load)
+                            self._heard(load.models)
                             self._record_came.set()
             await asyncio.sleep(_AGAIN_S)
 
@@ -81,10 +81,14 @@ class DemandReader(BackgroundLoops):
 
     async def _read_wishes(self) -> None:
         with suppress(RegistryUnavailable, RegistryError):
-            awake_until = await self._woken.read()
-            if awake_until != self._book.awake_until:
-                self._book.awake_until = awake_until
-                self._heard(None)
+            if woken := self._take_wishes(await self._woken.read()):
+                self._heard(woken)
+
+    def _take_wishes(self, awake_until: Mapping[ModelId, float]) -> set[ModelId]:
+        """Take over the wishes that there are, and return the models of which they have changed."""
+        changed = {model for model, _ in awake_until.items() ^ self._book.awake_until.items()}
+        self._book.awake_until = awake_until
+        return changed
 
     async def refresh(self) -> None:
         """Read once all that Redis holds."""
@@ -100,7 +104,6 @@ class DemandReader(BackgroundLoops):
         if self._book.away:
             self._book.come_back()
         records = (self._parser.record(GatewayLoad, raw) for raw in loads)
-        self._book.take_all([load for load in records if load is not None])
+        news = self._book.take_all([load for load in records if load is not None])
         self._book.forget()
-        self._book.awake_until = awake_until
-        self._heard(None)
+        self._heard(self._take_wishes(awake_until).union(*(load.models for load in news)))

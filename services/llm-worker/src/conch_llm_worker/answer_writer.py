@@ -14,7 +14,7 @@ from conch_kit.http.asgi import Send, json_response
 from conch_kit.http.worker_answers import WORKING, begin_stream, usage_comment, usage_header
 from conch_llm_worker.anthropic.complete_message import CompleteMessage
 from conch_llm_worker.bodies.best_of import best
-from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
+from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body, shown_logprobs
 from conch_llm_worker.frames.answer_frames import frames_for
 from conch_llm_worker.generation.choice_update import ChoiceUpdate
 from conch_llm_worker.responses.complete_response import CompleteResponse
@@ -127,11 +127,15 @@ class CompleteAnswerWriter:
         self._request = request
         self._vocabulary = vocabulary
         self._send = send
+        self._shown = shown_logprobs(request, vocabulary)
         self._choices = [ChoiceBody() for _ in range(len(request.prompts) * request.candidates)]
 
     async def add(self, index: int, update: ChoiceUpdate) -> None:
         """Collect one update."""
-        self._choices[index].add(update)
+        choice = self._choices[index]
+        choice.add(update)
+        if self._request.logprobs and update.entries:
+            choice.logprobs(self._shown)
 
     async def working(self) -> None:
         """Do nothing: whoever waits for a whole body expects nothing before it."""

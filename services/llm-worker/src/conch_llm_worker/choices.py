@@ -7,17 +7,20 @@ The beams of a search are choices that one call makes together.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
-from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt, Usage
+from conch_contracts.messages.generation import Api, GenerateRequest, PreparedPrompt, Usage
+from conch_contracts.messages.message import changed
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_kit.triton.tensors import is_final
 from conch_llm_worker.answer_writer import AnswerWriter
 from conch_llm_worker.dialects.engine_call import DeltaReader, EngineCall
-from conch_llm_worker.dialects.token_deltas import TokenDelta, split
+from conch_llm_worker.dialects.token_deltas import TokenDelta, split, split_text
 from conch_llm_worker.engine.calls import EngineCalls, Responses
 from conch_llm_worker.generation.choice_rules import ChoiceRules
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate
@@ -37,8 +40,11 @@ _FAIL_TOGETHER_S = 0.3
 Triton 24.10 crashes when a cancellation meets an engine's error."""
 
 
-_TURN_TOKENS = 512
-"""Tokens taken at a time: an engine may send a whole answer at once, and the other requests wait meanwhile."""
+_PART_TOKENS = 128
+_PART_CHARS = 2048
+"""What is taken at a time of a message, in tokens or characters: an engine may send a whole answer at once."""
+_TURN_S = 0.005
+"""How long one message is read before the other requests have a turn."""
 
 
 class Choices:
@@ -204,12 +210,12 @@ class Choices:
         self, index: int, feed: Callable[[TokenDelta], ChoiceUpdate], delta: TokenDelta, *, opening: bool = False
     ) -> ChoiceFinish | None:
         """Add one message to the answer; the opening one even if it has nothing to show."""
-        taken = 0
-        for part in self._parts(delta):
-            taken += len(part.ids)
-            if taken > _TURN_TOKENS:
-                taken = len(part.ids)
+        parts = self._parts(delta)
+        ends_s = time.monotonic() + _TURN_S if len(parts) > 1 else inf
+        for part in parts:
+            if time.monotonic() >= ends_s:
                 await asyncio.sleep(0)
+                ends_s = time.monotonic() + _TURN_S
             update = feed(part)
             if update.text or update.entries or update.events or update.tokens or opening or update.finish is not None:
                 await self._answer.add(index, update)
@@ -222,14 +228,21 @@ class Choices:
     def _parts(self, delta: TokenDelta) -> Sequence[TokenDelta]:
         """Return what an engine sent together in pieces of the size that the client wants."""
         wanted = None if self._details is None else self._details.max_frame_tokens
-        most = _TURN_TOKENS if wanted is None else min(wanted, _TURN_TOKENS)
-        return (delta,) if len(delta.ids) <= most else split(delta, most)
+        most = _PART_TOKENS if wanted is None else min(wanted, _PART_TOKENS)
+        if len(delta.ids) > most:
+            return split(delta, most)
+        # Where stop strings count from some token on, the text and its tokens belong together.
+        whole = len(delta.text) <= _PART_CHARS or self._rules.min_tokens > 0 or delta.logprobs is not None
+        return (delta,) if whole else split_text(delta, _PART_CHARS)
 
     def _feeding(self, generation: Generation) -> Callable[[TokenDelta], ChoiceUpdate]:
         """Return what takes the engine's messages: the generation itself, or the one that parses its text."""
         parsing = self._request.parsing
         if parsing is None:
             return generation.feed
+        if self._request.api is Api.MESSAGES and parsing.thinking is not None:
+            # Blocks tell of thinking whose text is not shown: `MessageContent` leaves that out.
+            parsing = changed(parsing, thinking=changed(parsing.thinking, show=True))
         parsed = ParsedGeneration.of(generation, parsing, self._vocabulary, report_tokens=self._rules.report_tokens)
         self._parsed.append(parsed)
         return parsed.feed

@@ -117,7 +117,13 @@ class FileHearing:
         for _ in range(_HEARD_AGAIN + 1):
             heard = await self._heard(part, language_id)
             language_id = heard.language_id if language_id is None else language_id
-            segments = segments_of(heard, self._vocabulary, start_s=part.start_s, length_s=part.length_s)
+            segments = segments_of(
+                heard,
+                self._vocabulary,
+                start_s=part.start_s,
+                length_s=part.length_s,
+                after_s=found[-1].end if found else 0.0,
+            )
             found += segments
             again = uncovered_from(part.samples, segments[-1].end - part.start_s) if segments else None
             if again is None:

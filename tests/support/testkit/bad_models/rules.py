@@ -363,7 +363,7 @@ RULE_CASES = (
         {"kind": "Classify", **engine(cpu={"tokensPerSecond": 5})},
         "spec",
         {"kind": "Transcription", **engine(cpu={"tokensPerSecond": 5})},
-        "tokensPerSecond to LLM and Transcription: remove them",
+        "tokensPerSecond to LLM and Transcription: remove what does not belong to this kind",
     ),
     Case(
         3,

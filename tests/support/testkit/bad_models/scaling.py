@@ -30,6 +30,21 @@ SCALING_CASES = (
         engine(external=EXTERNAL),
         "so it cannot scale: remove scaling",
     ),
+    *(
+        Case(
+            4,
+            f"requests that wait for somebody else, with {name}",
+            {**other, "routing": {"hold": 9}},
+            "spec",
+            {"routing": {"hold": 9}},
+            "routing.hold is for models whose replicas an autoscaler of yours sets",
+        )
+        for name, other in (
+            ("scaling", _scaling()),
+            ("a pool", {"kind": "Embedding", "placement": {"pool": "encoders"}}),
+            ("an external engine", engine(external=EXTERNAL)),
+        )
+    ),
     Case(16, "no maximum", {"scaling": {"minReplicas": 1}}, "maxReplicas", _scaling(minReplicas=1)),
     Case(
         16,

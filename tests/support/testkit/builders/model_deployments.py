@@ -6,12 +6,11 @@ from typing import Any
 from conch_contracts.conditions import Reason
 from conch_contracts.modeldeployment import ModelDeployment, parse
 from conch_contracts.names import Digest, EngineAddress
-from conch_operator.reconcile.engine_steps import engine_recipe, spec_hash
+from conch_operator.reconcile.engine_steps import engine_name, engine_recipe, spec_hash
 from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import (
     ClusterEngine,
     DesiredModel,
-    EngineName,
     EnginePhase,
     GenerationFacts,
     ObservedEngine,
@@ -61,7 +60,7 @@ def engine(
     """Return an engine that was made from this model's spec; ready unless told otherwise."""
     recipe = engine_recipe(model, FACTS)
     assert recipe is not None
-    name = EngineName(f"{model.deployment.metadata.name}-{spec_hash(recipe)}-{index}")
+    name = engine_name(model, spec_hash(recipe), index)
     address = EngineAddress(f"127.0.0.1:{9000 + index}")
     contract = contract_of(model)
     cluster_engine = ClusterEngine(name, model.id, spec_hash(recipe), contract, phase, address, 1, detail)

@@ -14,7 +14,8 @@ from testkit.fleet.api import Audit, Object
 from testkit.fleet.world import Fleet
 from testkit.kubernetes.operator_process import Process
 
-POLL_S = 2.0
+POLL_S = 4.0
+"""Between two looks at all models, each of which costs the API server up to a second of CPU time."""
 
 
 class Client:

@@ -58,6 +58,10 @@ class CallerTransport(asyncio.Transport):
     def abort(self) -> None:
         self.ended = "aborted"
 
+    def close_sockets(self) -> None:
+        for each in self.sockets:
+            each.close()
+
 
 @dataclass(frozen=True, slots=True)
 class TakenRequest:
@@ -104,8 +108,7 @@ class PlayedCaller:
             self.lost = True
             self.transport.ended = self.transport.ended or "closed"
             self.connection.connection_lost(None)
-            for each in self.transport.sockets:
-                each.close()
+            self.transport.close_sockets()
 
     async def answered(self, count: int = 1) -> None:
         self.goes_on.set()

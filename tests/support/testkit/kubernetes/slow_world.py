@@ -232,7 +232,7 @@ async def slow_world(
         sources = AgentSources(server, agents, background=background)
         pool_pods = PoolPods(server, agents, [None], background=background)
         kept = KeptObjects(server, agents.tokens, _RELEASE.engines, [None], background=background)
-        pooled = PooledEngines(kept, pool_pods, agents, background)
+        pooled = PooledEngines(kept, pool_pods, agents, background, fence=1)
         writer = StatusWriter(server, "operator-1", background)
         ports = Ports(
             sources, engines, plan_workloads, registry, registry, registry, prober, tokenizer_of=sources.tokenizer_of

@@ -1,6 +1,5 @@
 """`POST /v1/messages` and `/v1/messages/count_tokens`, on fakes."""
 
-import asyncio
 import re
 from typing import Any
 
@@ -29,7 +28,6 @@ from testkit.gateway.fakes import (
     snapshot,
     streamed,
 )
-from testkit.waiting import eventually
 
 PATH, COUNT = "/v1/messages", "/v1/messages/count_tokens"
 SAID = [{"role": "user", "content": "hi"}]
@@ -127,6 +125,7 @@ async def test_tools_are_those_of_chat(choice: object, offered: bool, demanded: 
         ({"type": "disabled"}, False, True),
         ({"type": "adaptive"}, None, True),
         ({"type": "adaptive", "display": "omitted"}, None, False),
+        ({"type": "adaptive", "display": "updates"}, None, False),
         ({"type": "enabled", "budget_tokens": 1024}, True, True),
     ],
 )
@@ -211,18 +210,6 @@ async def test_a_workers_own_error_ends_the_stream_once() -> None:
     assert (await running.client.post(PATH, STREAM)).body == START + failed
     labels = {"endpoint": "messages", "model": "tiny-chat", "status": "200", "outcome": "broken"}
     assert running.registry.get_sample_value("conch_gateway_requests_total", labels) == 1
-
-
-async def test_a_stream_that_waits_is_kept_alive_with_pings() -> None:
-    go = asyncio.Event()
-    running = gateway({GENERATE_PATH: streamed(go, START + STOP + USAGE)}, keep_alive_s=0.05)
-    waiting = asyncio.create_task(running.client.post(PATH, STREAM))
-    await eventually(lambda: bool(running.client.connections and running.client.connections[0].pieces), "a ping")
-    go.set()
-    answer = await waiting
-    ping = b'event: ping\ndata: {"type":"ping"}\n\n'
-    assert answer.pieces[0] == ping
-    assert answer.body.replace(ping, b"") == START + STOP
 
 
 async def test_a_count_is_the_length_of_the_prompt_that_the_model_would_read() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conch_contracts.anthropic.content_blocks import Base64Source, ImageBlock
 from conch_contracts.anthropic.request import MessagesRequest
 from conch_contracts.records import ChatProfile
 from conch_contracts.tool_call_marks import ToolCallParser
@@ -30,6 +31,7 @@ def turn(*blocks: Any, role: str = "user") -> dict[str, Any]:
 
 SOURCE = {"type": "base64", "media_type": "image/png", "data": "aa"}
 PICTURE = {"type": "image", "source": SOURCE}
+TEXT = {"type": "text", "text": "a"}
 PDF = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "aa"}}
 CALLED = {"role": "assistant", "content": [CALL]}
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -50,6 +52,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (turn({"type": "image_url", "image_url": {"url": "x"}}), "messages.0.content.0.type"),
     (turn(PICTURE, role="assistant"), "messages.0.content.0.type"),
     (turn(PDF), "messages.0.content.0.source.type"),
+    (
+        turn({"type": "document", "source": {"type": "content", "content": [TEXT, PICTURE]}}),
+        "messages.0.content.0.source.content.1.type",
+    ),
     (turn({"type": "server_tool_use", "id": "a", "name": "b", "input": {}}), "messages.0.content.0.type"),
     (turn({"type": "container_upload", "file_id": "a"}), "messages.0.content.0.type"),
     (turn(CALL), "messages.0.content.0.type"),
@@ -120,6 +126,32 @@ def test_what_is_wrong_is_named(change: dict[str, Any], param: str) -> None:
         resolve(validate(MessagesRequest, {**ASKED, **change}), known)
     assert refusal.value.param == param
     assert re.search(rf"'{re.escape(param)}'", refusal.value.message)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            turn({"type": "document", "source": {"type": "content", "content": [PICTURE]}}),
+            "a document is read as text: send its pictures as blocks of the type 'image', beside it",
+        ),
+        ({"system": [PICTURE]}, "the system prompt consists of text"),
+    ],
+)
+def test_a_picture_in_the_wrong_place_is_told_where_it_belongs(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidRequest, match=re.escape(said)):
+        validate(MessagesRequest, {**ASKED, **change})
+
+
+@pytest.mark.parametrize(
+    ("given", "read"), [("image/jpg", "image/jpeg"), ("IMAGE/PNG", "image/png"), ("Image/JPG", "image/jpeg")]
+)
+def test_a_media_type_may_be_written_as_in_a_url(given: str, read: str) -> None:
+    request = validate(MessagesRequest, {**ASKED, **turn({**PICTURE, "source": {**SOURCE, "media_type": given}})})
+    (block,) = request.request.messages[0].content
+    assert isinstance(block, ImageBlock)
+    assert isinstance(block.source, Base64Source)
+    assert block.source.media_type == read
 
 
 @pytest.mark.parametrize(

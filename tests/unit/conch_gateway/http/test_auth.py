@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from conch_gateway.http.auth import MAX_HEADER_BYTES, ApiKeys, owner_of, parse_keys
+from conch_kit.settings import SettingsError
 from testkit.gateway.fakes import gateway
 from testkit.waiting import eventually
 
@@ -86,3 +87,8 @@ def test_whose_things_a_request_may_see_is_told_by_its_key_wherever_that_stands(
     assert owner_of("ann", {b"x-api-key": b"sk-a"}) == bearer
     assert owner_of("bob", {b"x-api-key": b"sk-b"}) not in (bearer, "all")
     assert owner_of(None, {b"x-api-key": b"sk-a"}) == "all"
+
+
+async def test_a_file_of_keys_that_cannot_be_read_keeps_the_gateway_from_its_start(tmp_path):
+    with pytest.raises(SettingsError, match=f"Expected a readable file of API keys at {tmp_path}/keys: No such file"):
+        await ApiKeys(tmp_path / "keys").load()

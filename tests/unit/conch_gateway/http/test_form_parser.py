@@ -109,13 +109,38 @@ def test_what_is_no_form_is_refused(body, size):
         (form(("model", "x" * (MAX_FIELD_BYTES + 1))), InvalidRequest, "model", "invalid_value"),
         (parts(file_part(), file_part()), InvalidRequest, "file", "invalid_value"),
         (parts(text_part("file", "abc")), UnprocessableContent, "file", "invalid_value"),
-        (form(content=b"x" * 10_001), BodyTooLarge, None, "request_too_large"),
+        (form(content=b"x" * 10_001), BodyTooLarge, "file", "request_too_large"),
+        (parts(file_part(b"\xff", name="audio")), InvalidRequest, "audio", "invalid_value"),
     ],
 )
 def test_what_is_wrong_with_a_field_is_told_with_its_name(body, kind, param, code):
     with pytest.raises(kind) as caught:
         parsed(pieces(body, 4096))
     assert (caught.value.param, caught.value.code) == (param, code)
+
+
+@pytest.mark.parametrize("content", [AUDIO, b"\0", b"x" * (MAX_FIELD_BYTES + 1)])
+def test_a_file_in_another_field_hears_where_it_belongs(content):
+    with pytest.raises(
+        InvalidRequest, match=r"'audio': expected text, found a file; send the file in the field 'file'"
+    ):
+        parsed([parts(text_part("model", "whisper"), file_part(content, name="audio"))])
+
+
+def test_a_text_with_a_file_name_is_a_text():
+    assert parsed([parts(file_part(b"whisper", name="model"))])[0] == [FormField("model", "whisper")]
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (file_part(filename="a" * 5000), "more than 4096 bytes; give the file a shorter name"),
+        (b"".join(b"x-%d: y\r\n" % number for number in range(20)) + file_part(), "more than 8 headers; leave out all"),
+    ],
+)
+def test_what_is_too_much_in_the_head_of_a_part_is_told(part, words):
+    with pytest.raises(InvalidRequest, match=words):
+        parsed([parts(part)])
 
 
 def test_a_field_of_the_greatest_size_is_taken_and_so_is_a_file():

@@ -158,6 +158,32 @@ def test_other_parts_are_refused_with_what_would_do(part: dict[str, Any], param:
     assert (refusal.value.param, refusal.value.code) == (f"messages.0.content.1.{param}", "unsupported_parameter")
 
 
+@pytest.mark.parametrize(
+    ("part", "param", "said"),
+    [
+        ({"type": "image_url", "image_url": None}, "image_url", "expected a URL, or an object with one as 'url'"),
+        ({"type": "image_url", "image_url": None, "uuid": None}, "image_url", "expected a URL"),
+        ({"type": "picture"}, "type", "expected 'text' or 'image_url', found 'picture'"),
+    ],
+)
+def test_what_is_no_part_is_told_what_parts_there_are(part: dict[str, Any], param: str, said: str) -> None:
+    for document, where in (
+        ({"messages": [user(text("a"), part)]}, f"messages.0.content.1.{param}"),
+        ({"text_2": {"content": [part]}}, f"text_2.content.0.{param}"),
+    ):
+        with pytest.raises(InvalidRequest, match=said) as refusal:
+            refuse(document, document.keys())
+        assert (refusal.value.param, refusal.value.code) == (where, "invalid_value")
+
+
+def test_only_white_space_of_base64_counts_for_nothing_in_a_files_size() -> None:
+    sees = PictureProfile(max_bytes=3)
+    resolved(user(image("data:image/png;base64,QU\n\t JD\r\f")), sees=sees)
+    for space in ("\xa0", "\u2003", "\x0b", "\x1c"):
+        with pytest.raises(InvalidRequest, match="at most 3 bytes, found"):
+            resolved(user(image(f"data:image/png;base64,QUJD{space * 4}")), sees=sees)
+
+
 def test_of_a_million_parts_that_are_no_objects_one_is_looked_at() -> None:
     document = {"messages": [{"role": "user", "content": ["a"] * 1_000_000}]}
     began = time.thread_time()

@@ -26,15 +26,20 @@ def check(param: str, known: Snapshot = KNOWN, **fields: Any) -> None:
     [
         ("prompt", {"prompt": LONG}),
         ("prompt", {"prompt": [[5], LONG]}),
-        ("prompt", {"prompt": "a", "prompt_token_ids": LONG}),
         ("messages", {"messages": LONG}),
-        ("messages", {"prompt_token_ids": LONG, "model": None}),
     ],
 )
 def test_a_prompt_of_too_many_ids_is_refused(param: str, fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest, match=f"your {param} resulted in {MANY + 1} tokens") as caught:
         check(param, **fields)
     assert (caught.value.param, caught.value.code) == (param, "context_length_exceeded")
+
+
+@pytest.mark.parametrize("param", ["prompt", "messages"])
+def test_a_prompt_is_named_as_the_client_names_it(param: str) -> None:
+    with pytest.raises(InvalidRequest, match="Please reduce the length of the prompt_token_ids") as caught:
+        check(param, prompt_token_ids=LONG, model=None)
+    assert caught.value.param == "prompt_token_ids"
 
 
 def test_several_prompts_are_many_together() -> None:
@@ -69,7 +74,10 @@ def test_a_model_that_there_is_not_has_no_length() -> None:
         check("prompt", prompt=LONG, model="nobody")
 
 
-@pytest.mark.parametrize(("endpoint", "param"), [(CHAT, "messages"), (COMPLETIONS, "prompt")])
+@pytest.mark.parametrize(
+    ("endpoint", "param"),
+    [(CHAT, "messages"), (COMPLETIONS, "prompt"), (CHAT, "prompt_token_ids"), (COMPLETIONS, "prompt_token_ids")],
+)
 @pytest.mark.parametrize("ids", [[*LONG, "no id"], [5] * MANY])
 def test_whether_the_ids_are_looked_at_or_not_the_answer_is_the_same(endpoint: Any, param: str, ids: list[Any]) -> None:
     """Those of the second prompt are, as it might have room without an answer."""

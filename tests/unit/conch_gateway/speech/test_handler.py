@@ -9,7 +9,7 @@ from conch_contracts.messages.transcription import SpeechTask, TranscriptFormat
 from conch_contracts.names import PREPARE_PATH, TRANSCRIBE_PATH, EngineAddress, WorkerUrl
 from conch_contracts.records import Engine, Profile, RoutingPolicy
 from testkit.gateway.fakes import ENGINE, WORKER, FakeAnswer, answered, lost, refused, streamed
-from testkit.gateway.speech import TRANSCRIPTIONS, TRANSLATIONS, USAGE, asked, serving, speech_route
+from testkit.gateway.speech import TRANSCRIPTIONS, TRANSLATIONS, USAGE, WHISPER, asked, serving, speech_route
 from testkit.http.forms import AUDIO, HEADERS, file_part, form, parts, text_part
 
 TEXT = b'{"text":"three nine"}'
@@ -82,6 +82,13 @@ async def test_the_worker_is_told_how_long_its_engine_may_take():
     told = asked(served.upstream.posts[0].body)
     assert (told.first_token_timeout_s, told.inter_token_timeout_s) == (12, 3)
     assert 590 < told.timeout_s <= 600
+
+
+async def test_the_worker_is_told_how_much_sound_it_may_hear():
+    bounded = WHISPER.model_copy(update={"max_audio_s": 77.0})
+    served = serving(answered(TEXT, USAGE), known=[speech_route(bounded)])
+    await post(served)
+    assert asked(served.upstream.posts[0].body).max_audio_s == 77.0
 
 
 async def test_a_worker_that_says_nothing_at_all_is_given_up_long_before_the_requests_end():
@@ -217,7 +224,7 @@ async def test_an_error_of_the_worker_passes():
         (parts(text_part("file", "abc")), HEADERS, 422, "invalid_value", "file"),
         (form(("model", "nobody")), HEADERS, 404, "model_not_found", "model"),
         (form(content=b""), HEADERS, 400, "audio_too_short", "file"),
-        (form(content=b"x" * 3000), HEADERS, 413, "request_too_large", None),
+        (form(content=b"x" * 3000), HEADERS, 413, "request_too_large", "file"),
         (parts(file_part(), file_part()), HEADERS, 400, "invalid_value", "file"),
         (form(("model", "ear"), ("model", "ear")), HEADERS, 400, "invalid_value", "model"),
         (form(("prompt", "a\0")), HEADERS, 400, "invalid_value", "prompt"),

@@ -95,6 +95,15 @@ async def test_a_host_is_asked_for_once_at_a_time_and_its_late_answer_counts(mon
     assert names.asked.count("triton") == 1
 
 
+async def test_only_the_hosts_that_were_asked_for_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_HOSTS", 2)
+    names = NameServer(one="10.0.0.1", two="10.0.0.2", three="10.0.0.3")
+    checker = AddressChecker(AddressRules(allowed=("10.0.0.0/8",)), names)
+    for host in ("one", "two", "three", "two", "one"):
+        await checker.check(host, "team")
+    assert names.asked == ["one", "two", "three", "one"]
+
+
 async def test_the_systems_resolver_is_asked() -> None:
     rules = AddressRules(allowed=("127.0.0.0/8",))
     assert await AddressChecker(rules).check("127.0.0.1", "team") == (ipaddress.ip_address("127.0.0.1"),)

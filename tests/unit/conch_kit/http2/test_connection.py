@@ -275,6 +275,15 @@ async def test_a_server_that_goes_finishes_what_it_has_begun(client: PlayedClien
     assert client.lost == [client.connection]
 
 
+async def test_a_server_that_goes_has_not_begun_what_waits_for_its_turn(client: PlayedClient) -> None:
+    server = Server(client, max_concurrent_streams=1)
+    await server.turn()
+    begun, waiting = await client.request(), await client.request()
+    await client.hears(frames.frame(FrameKind.GOAWAY, 0, 0, struct.pack(">LL", 1, 0)))
+    assert waiting.error.code == ErrorCode.REFUSED_STREAM
+    assert begun.ends == []
+
+
 async def test_pings_are_answered(client: PlayedClient) -> None:
     answered = await client.hears(GREETING + frames.frame(FrameKind.PING, 0, 0, b"12345678"))
     assert answered.endswith(frames.frame(FrameKind.PING, frames.ACK, 0, b"12345678"))

@@ -96,11 +96,11 @@ async def test_a_body_that_may_take_longer_has_its_time_as_long_as_it_comes_on(c
     caller.sends(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\na")
     caller.connection.allow_body(100)
     for _ in range(3):
-        caller.waits(31)
+        caller.waits(29)
         caller.sends(b"b")
     await asyncio.sleep(0)
     assert not caller.errors
-    caller.waits(31)
+    caller.waits(14)
     await eventually(lambda: caller.errors, "the end of patience")
     assert isinstance(caller.errors[0], RequestTimeout)
 
@@ -109,10 +109,12 @@ async def test_a_body_that_may_take_longer_and_stands_still_does_not_get_that_ti
     caller.goes_on.set()
     caller.sends(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabc")
     caller.connection.allow_body(1000)
-    caller.waits(31)
+    caller.waits(20)
+    caller.sends(b"d")
+    caller.waits(29)
     await asyncio.sleep(0)
     assert not caller.errors
-    caller.waits(31)
+    caller.waits(2)
     await eventually(lambda: caller.errors, "the end of patience")
 
 

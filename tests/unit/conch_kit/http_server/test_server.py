@@ -5,8 +5,10 @@ import socket
 
 import pytest
 
+from conch_kit.deadlines import deadlines
 from conch_kit.http.asgi import Receive, Scope, Send
 from conch_kit.http_server.server import HttpServer
+from testkit.waiting import eventually
 
 
 async def silent(scope: Scope, receive: Receive, send: Send) -> None:
@@ -40,3 +42,21 @@ async def test_the_end_of_a_server_cuts_what_is_under_way() -> None:
         await asyncio.wait_for(begun.wait(), 30)
     assert cut.is_set()
     writer.close()
+
+
+async def test_nothing_is_kept_of_connections_and_requests_that_are_over() -> None:
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = HttpServer(answering)
+    async with server.serving(listener):
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+            assert len(server._connections) == 1
+            writer.close()
+            await eventually(lambda: not server._connections, "the end of the connection")
+        assert (server._requests, deadlines()._all) == (set(), set())

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from conch_kit.redis.connection import RedisConnection
+from conch_kit.redis.errors import RegistryUnavailable
 from conch_kit.redis.server_address import ServerAddress
 
 
@@ -28,3 +29,21 @@ async def test_a_connection_whose_caller_goes_in_the_middle_is_closed_on_the_spo
             await command
         assert not connection.connected
         await closed.wait()
+
+
+async def test_a_server_that_lets_nobody_in_is_waited_for_only_so_long() -> None:
+    closed = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(100):
+            pass
+        closed.set()
+        writer.close()
+
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+        address = ServerAddress.parse(f"redis://:secret@127.0.0.1:{server.sockets[0].getsockname()[1]}/0")
+        connection = RedisConnection(address, connect_timeout_s=0.05)
+        with pytest.raises(RegistryUnavailable, match=r"took no connection within 0\.05 s"):
+            await asyncio.wait_for(connection.roundtrip([("PING",)]), 30)
+        assert not connection.connected
+        await asyncio.wait_for(closed.wait(), 30)

@@ -1,7 +1,7 @@
 import pytest
 
 from conch_kit.redis.errors import RegistryError
-from conch_kit.registry.read_reply import Damaged, Missing, RawList, RawModel, Unchanged, interpret
+from conch_kit.registry.read_reply import Damaged, Missing, RawChanges, RawList, RawModel, Unchanged, interpret
 
 MODEL = [b"local/a", b"{}", [b"1:1", b"{}"]]
 
@@ -21,6 +21,11 @@ MODEL = [b"local/a", b"{}", [b"1:1", b"{}"]]
         ([[b"\xff", b"1", b"0"], []], Damaged),
         ([[b"", b"1", b"0"], []], Damaged),
         ([[b"e", b"1", b"garbage"], []], Damaged),
+        ([[b"e", b"8", b"2"], [MODEL, [b"local/b"]], b"7"], RawChanges),
+        ([[b"e", b"eight", b"2"], [MODEL], b"7"], Damaged),
+        ([[b"e", b"8", b"two"], [MODEL], b"7"], Damaged),
+        ([[b"e", b"8", b"2"], [MODEL], b"seven"], Damaged),
+        ([[b"", b"8", b"2"], [MODEL], b"7"], Damaged),
         (RegistryError("WRONGTYPE"), Damaged),
         (None, Damaged),
     ],
@@ -32,3 +37,8 @@ def test_only_a_whole_list_is_a_list(reply: object, kind: type) -> None:
 def test_a_list_keeps_every_value_as_it_is() -> None:
     found = interpret([[b"e", b"7", b"1"], [MODEL]])
     assert found == RawList("e", 7, (RawModel(b"local/a", b"{}", {b"1:1": b"{}"}),))
+
+
+def test_changes_tell_what_is_there_from_what_has_gone() -> None:
+    found = interpret([[b"e", b"8", b"2"], [MODEL, [b"local/b"]], b"7"])
+    assert found == RawChanges("e", 8, 7, 2, (RawModel(b"local/a", b"{}", {b"1:1": b"{}"}),), (b"local/b",))

@@ -24,6 +24,12 @@ def registry(epoch: str, revision: int, *names: str) -> list[object]:
     return [[epoch.encode(), str(revision).encode(), str(len(models)).encode()], models]
 
 
+def changes(epoch: str, since: int, revision: int, count: int, *names: str) -> list[object]:
+    """Return what Redis answers of which these models have changed since a revision."""
+    _, models = registry(epoch, revision, *names)
+    return [[epoch.encode(), str(revision).encode(), str(count).encode()], models, str(since).encode()]
+
+
 class Redis:
     """Holds one process whose sequence number stands still."""
 
@@ -71,6 +77,11 @@ async def test_who_waits_for_a_list_that_does_not_come_goes_on_without() -> None
         pytest.param(registry("f", 1, "b"), ["local/b"], id="another life"),
         pytest.param(NO_LIST, ["local/a"], id="emptied"),
         pytest.param([[b"e", b"8", b"5"], []], ["local/a"], id="fewer routes than it says"),
+        pytest.param(changes("e", 7, 8, 2, "b"), ["local/a", "local/b"], id="changes of what is known"),
+        pytest.param(changes("e", 6, 8, 2, "b"), ["local/a"], id="changes of an earlier list"),
+        pytest.param(changes("f", 7, 8, 2, "b"), ["local/a"], id="changes of another life"),
+        pytest.param(changes("e", 7, 6, 2, "b"), ["local/a"], id="changes that lead back"),
+        pytest.param(changes("e", 7, 8, 5, "b"), ["local/a"], id="changes that leave something out"),
     ],
 )
 async def test_what_redis_cannot_tell_changes_nothing(answer: list[object], known: list[str]) -> None:

@@ -125,3 +125,4 @@ async def test_a_service_says_where_it_is_while_it_serves_and_signals_are_its_ow
     await asyncio.wait_for(serving, 30)
     assert said(ready) is None
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert asyncio.all_tasks() == {asyncio.current_task()}

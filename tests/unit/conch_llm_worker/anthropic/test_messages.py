@@ -13,7 +13,9 @@ from pydantic import TypeAdapter
 
 from conch_contracts.anthropic.answer import AnswerMessage
 from conch_contracts.anthropic.events import MessageStreamEvent
+from conch_contracts.messages.answer_parsing import Parsing, Thinking
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
+from conch_contracts.thinking_marks import ReasoningParser
 from conch_gateway.answers.protocols import MESSAGES
 from conch_kit.errors import RateLimited, ServiceError, Unavailable, UpstreamError
 from conch_llm_worker.anthropic.complete_message import CompleteMessage
@@ -21,7 +23,9 @@ from conch_llm_worker.frames.answer_frames import frames_for
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate
 from conch_llm_worker.parsing.answer_events import CallArguments, CallBegin, CallBroken, CallEnd, Content, Reasoning
 from testkit.builders.generate_requests import generate_request
-from testkit.models.vocabularies import byte_level
+from testkit.engines.engine_messages import tokens_response
+from testkit.engines.scripted_worker import Worker, ask
+from testkit.models.vocabularies import BYTE_EOS, byte_level
 
 EVENTS: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 OUR_EVENTS: TypeAdapter[Any] = TypeAdapter(MessageStreamEvent)
@@ -148,6 +152,29 @@ def test_a_stream_and_a_whole_answer_say_the_same(case: str) -> None:
         "stop_sequence": None,
     }
     assert begun["usage"]["output_tokens"] == 0
+
+
+@pytest.mark.parametrize("case", ["thinking", "calls"])
+def test_thinking_that_is_not_shown_is_a_block_without_its_text(case: str) -> None:
+    updates, blocks, _ = CASES[case]
+    hidden = Parsing(thinking=Thinking(parser=ReasoningParser.THINK, show=False))
+    told = streamed(asked(stream=True, parsing=hidden), updates)
+    assert complete(asked(parsing=hidden), updates)["content"] == collected(told)
+    assert collected(told) == [{**SIGNED, "thinking": ""}, *blocks[1:]]
+    assert [event["delta"] for event in told if event.get("index") == 0 and "delta" in event] == [
+        {"type": "thinking_delta", "thinking": ""},
+        {"type": "signature_delta", "signature": "msg_ab"},
+    ]
+
+
+@pytest.mark.parametrize("show", [True, False])
+async def test_thinking_is_told_whether_it_is_shown_or_not(show: bool) -> None:
+    thought = [tokens_response(b"<think>hm</think>"), tokens_response(b"hi"), tokens_response([BYTE_EOS], "stop")]
+    parsing = Parsing(thinking=Thinking(parser=ReasoningParser.THINK, show=show))
+    caller = await Worker(thought).call(ask(api=Api.MESSAGES, parsing=parsing, stream=False, response_id="msg_ab"))
+    message = json.loads(caller.body)
+    assert message["content"] == [{**SIGNED, "thinking": "hm" if show else ""}, {"type": "text", "text": "hi"}]
+    assert message["usage"]["output_tokens_details"]["thinking_tokens"] > 0
 
 
 @pytest.mark.parametrize("case", CASES)

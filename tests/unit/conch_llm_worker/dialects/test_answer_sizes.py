@@ -1,5 +1,7 @@
 """How long a message of each dialect's engines may be: enough for all that was asked for, and little more."""
 
+from typing import Any
+
 import pytest
 
 from conch_kit.triton.message_limits import MAX_CONTROL_BYTES, MAX_MESSAGE_BYTES
@@ -52,3 +54,16 @@ def test_a_text_may_begin_with_its_prompt() -> None:
 def test_json_is_bounded_by_what_it_takes_once_it_is_parsed() -> None:
     asked = sampling(max_tokens=LONG, logprobs=20)
     assert answer_sizes.of_json("", asked) == 4 * MAX_CONTROL_BYTES
+
+
+@pytest.mark.parametrize(
+    "asked", [{"logprob_token_ids": tuple(range(20))}, {"logprobs": 20, "logprob_token_ids": (1,)}]
+)
+def test_ids_that_are_named_have_room_as_the_likeliest_have(asked: dict[str, Any]) -> None:
+    assert answer_sizes.of_tokens(1, sampling(max_tokens=1000, **asked)) > FREE_BYTES + 1000 * 2 * 21 * 4
+
+
+def test_nothing_is_longer_than_any_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answer_sizes.of_tokens(10 * LONG, sampling(max_tokens=1, prompt_logprobs=20)) == MAX_MESSAGE_BYTES
+    monkeypatch.setattr(answer_sizes, "MAX_MESSAGE_BYTES", FREE_TEXT_BYTES + 1000)
+    assert answer_sizes.of_text("a" * LONG, sampling(max_tokens=1)) == FREE_TEXT_BYTES + 1000

@@ -1,7 +1,6 @@
-"""The agent in the pod of an EnginePool: it obeys orders, tells of changes, and reads folders in the server's files."""
+"""The agent in the pod of an EnginePool: it obeys orders and tells of changes."""
 
 import asyncio
-import json
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -12,12 +11,11 @@ import pytest
 
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Dialect
-from conch_kit.bundles.archive import digest
 from conch_operator.agent.app import make_app
 from conch_operator.agent.pod_server import PodServer
 from conch_operator.agent.pool_app import make_pool_app
 from conch_operator.agent.pool_folders import PoolFolders
-from conch_operator.agent.pool_messages import FolderQuestion, PoolOrder, PoolQuestion, PoolReport
+from conch_operator.agent.pool_messages import PoolOrder, PoolQuestion, PoolReport
 from conch_operator.agent.pool_models import ChangeLog, PoolModels
 from conch_operator.agent.termination import EngineTermination
 from conch_operator.agent.tokens import token_sha256
@@ -129,6 +127,19 @@ async def test_it_loads_what_it_is_told_and_lets_go_of_the_rest(agent: Agent) ->
     await agent.has(two=RUNNING, three=RUNNING)
 
 
+async def test_an_order_that_comes_after_a_later_one_is_not_obeyed(agent: Agent) -> None:
+    start_server(agent.processes)
+    await agent.orders(fence=5, number=2, load=(loadable("one"),))
+    await agent.has(one=RUNNING)
+    for late in ((5, 1), (4, 9)):
+        await agent.orders(fence=late[0], number=late[1], load=(loadable("two"),), restart=(EngineName("one"),))
+        await agent.has(one=RUNNING)
+    await agent.orders(fence=6, number=1, load=(loadable("two"),))
+    await agent.has(two=RUNNING)
+    await agent.orders(load=(loadable("three"),))  # of an operator that does not tell
+    await agent.has(three=RUNNING)
+
+
 async def test_a_report_waits_until_something_has_changed(agent: Agent) -> None:
     known = await agent.reports()
     assert (known.live, known.models) == (False, ())
@@ -170,34 +181,6 @@ async def test_it_kills_a_server_that_is_to_start_anew(agent: Agent) -> None:
     await eventually(lambda: agent.server.pid == child.pid, "the server")
     agent.server.restart()
     assert await child.wait() == -signal.SIGKILL
-
-
-FOLDER = FolderQuestion(folder="/models/tiny", weights=True, config=True, onnx=True)
-
-
-async def test_it_reads_a_folder_among_the_files_of_the_server(agent: Agent) -> None:
-    status, body = await agent.ask("/folder", FOLDER)
-    assert (status, json.loads(body)["fault"]["reason"]) == (200, "Waiting")
-    root = start_server(agent.processes)
-    await eventually(lambda: agent.server.root == root, "the server")
-    _, body = await agent.ask("/folder", FOLDER)
-    fault = json.loads(body)["fault"]
-    assert (fault["reason"], fault["message"]) == (
-        "FolderMissing",
-        "The folder /models/tiny does not exist. Check spec.source.",
-    )
-    folder = root / "models" / "tiny"
-    folder.mkdir(parents=True)
-    (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"a": 0, "b": 1}}}))
-    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 8}))
-    (folder / "model.safetensors").write_bytes(b"1234")
-    _, body = await agent.ask("/folder", FOLDER)
-    facts = json.loads(body)["facts"]
-    assert (facts["folder"], facts["vocab_size"], facts["weight_bytes"]) == ("/models/tiny", 2, 4)
-    _, bundle = await agent.ask("/folder/bundle", FOLDER)
-    assert digest(bundle) == facts["digest"]
-    (folder / "tokenizer.json").unlink()
-    assert json.loads((await agent.ask("/folder", FOLDER))[1])["facts"] == facts  # it is read once
 
 
 async def test_only_the_operator_may_ask_and_it_must_ask_rightly(agent: Agent) -> None:

@@ -90,3 +90,10 @@ def test_without_a_running_conch_up_it_asks_for_an_address(tmp_path: Any) -> Non
     arguments = parser.parse_args(["wake", "chat", "--state-dir", str(tmp_path)])
     with pytest.raises(CommandError, match="name the gateway with --url"):
         arguments.run(arguments)
+
+
+def test_a_model_is_awake_for_a_second_at_least(gateway: Gateway) -> None:
+    gateway.answer = (202, {"state": "ready", "ready_in_s": 0.0})
+    assert run(gateway, "chat", "--for", "100ms") == 0
+    assert gateway.asked is not None
+    assert gateway.asked[2] == {"for_s": 1}

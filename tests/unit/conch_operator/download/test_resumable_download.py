@@ -221,3 +221,15 @@ def test_a_source_that_never_ends_does_not_fill_the_volume() -> None:
     into = io.BytesIO()
     append(itertools.repeat(b"1234", 1000), into, RemoteFile("weights", 10))
     assert into.getvalue() == b"1234" * 3
+
+
+def test_what_has_its_name_is_on_the_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a machine that loses its power may leave a folder that looks whole, with files of nothing."""
+    written: list[tuple[str, bool]] = []
+
+    def fsync(handle: int) -> None:
+        written.append((Path(f"/proc/self/fd/{handle}").readlink().name, folder.exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    bring(Memory(), folder)
+    assert written == [("weights", False), (".tiny.draft", False), ("models", True)]

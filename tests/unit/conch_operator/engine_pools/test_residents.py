@@ -49,7 +49,7 @@ class Scene:
         load = GatewayLoad.model_validate(said)
         self.book.hear(load)
         self.book.away = False
-        self.residents.heard(load)
+        self.residents.heard(load.models)
 
     async def lives(self, seconds: int, **demand: dict[str, Any]) -> dict[str, ModelStatus]:
         """Let time pass in which the gateway says the same all the time, applies every route, and rounds go on."""
@@ -148,10 +148,10 @@ async def test_nothing_goes_while_a_gateway_has_not_said_what_it_has(scene: Scen
     assert scene.world.registry.addresses("local/b") == []
     scene.world.registry.applied = scene.world.registry.revision
     await scene.world.rounds(*scene.models.values(), count=3)  # it has, but not said since that nothing is left
-    assert scene.world.cluster.stopped[-1].startswith("a-")
+    assert scene.world.cluster.stopped[-1].startswith("local/small/a-")
     scene.says()
     await scene.world.rounds(*scene.models.values(), count=3)
-    assert scene.world.cluster.stopped[-1].startswith("b-")
+    assert scene.world.cluster.stopped[-1].startswith("local/small/b-")
 
 
 async def test_a_model_that_cannot_be_loaded_leaves_the_others_their_room_and_is_tried_again(scene: Scene) -> None:

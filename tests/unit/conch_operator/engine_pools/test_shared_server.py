@@ -1,6 +1,7 @@
 """Models in one server that does as it is told: a load that hangs is given up, and holds up no other for longer."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from conch_operator.engine_pools.shared_server import Loadable, LoadedModels, Sh
 from conch_operator.state import EngineContract, EngineName, EnginePhase
 from testkit.waiting import eventually
 
-RUNNING, BLOCKED = EnginePhase.RUNNING, EnginePhase.BLOCKED
+RUNNING, BLOCKED, STOPPING = EnginePhase.RUNNING, EnginePhase.BLOCKED, EnginePhase.STOPPING
 
 
 class Process:
@@ -36,6 +37,7 @@ class Triton:
         self.hanging: set[str] = set()
         self.loads: list[str] = []
         self.most_at_once = self._now = 0
+        self.unloads: asyncio.Semaphore | None = None
 
     async def repository_index(self, address: EngineAddress) -> object:
         return ()
@@ -52,14 +54,16 @@ class Triton:
             self._now -= 1
 
     async def unload_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
+        if self.unloads is not None:
+            await self.unloads.acquire()
         if model in self.hanging:
             await asyncio.sleep(timeout_s)
             raise EngineTimeout(f"no answer within {timeout_s:g} s", first=True)
 
 
-def loadable(name: str, longest_load_s: float = 60.0) -> Loadable:
-    contract = EngineContract(name, Dialect.ENCODER, 1)
-    files = {f"{name}/config.pbtxt": name}
+def loadable(name: str, longest_load_s: float = 60.0, triton_model: str = "") -> Loadable:
+    contract = EngineContract(triton_model or name, Dialect.ENCODER, 1)
+    files = {f"{contract.triton_model}/config.pbtxt": name}
     return Loadable(EngineName(name), ModelId(f"ns/{name}"), "s", contract, Digest("d" * 64), longest_load_s, files)
 
 
@@ -92,6 +96,40 @@ async def test_a_model_that_is_there_is_not_loaded_again(scene: Scene) -> None:
     assert (scene.folder / "one" / "config.pbtxt").read_text() == "one"
 
 
+async def test_a_server_that_has_grown_is_started_anew_after_a_while(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_server, "_MEASURE_S", 0.0)
+    scene.process.pid = os.getpid()
+    scene.models.load(loadable("one"))
+    await scene.are(one=RUNNING)
+    for name, value in (("LEAST_RUN_S", 0.0), ("MOST_OWN_BYTES", 0)):
+        await asyncio.sleep(0.3)
+        assert scene.process.incarnation == 1  # it is not large, or has not run for long
+        monkeypatch.setattr(shared_server, name, value)
+    await eventually(lambda: scene.process.incarnation > 1, "another run")
+    monkeypatch.undo()
+    await scene.are(one=RUNNING)
+    assert len(scene.triton.loads) >= 2
+
+
+async def test_a_model_comes_when_nothing_is_left_of_what_had_its_name(scene: Scene) -> None:
+    unloads = scene.triton.unloads = asyncio.Semaphore(0)
+    scene.models.load(loadable("first", triton_model="one"))
+    await scene.are(first=RUNNING)
+    scene.models.stop(EngineName("first"))
+    scene.models.load(loadable("second", triton_model="one"))
+    scene.models.load(loadable("given-up", triton_model="one"))
+    scene.models.stop(EngineName("given-up"))
+    scene.models.load(loadable("other"))
+    await scene.are(first=STOPPING, second=EnginePhase.STARTING, other=RUNNING)
+    assert scene.triton.loads == ["one", "other"]
+    assert (scene.folder / "one" / "config.pbtxt").read_text() == "first"
+    unloads.release()
+    await eventually(lambda: scene.phases().get("second") is RUNNING, "the second one")
+    assert (scene.folder / "one" / "config.pbtxt").read_text() == "second"
+
+
 async def test_loads_that_hang_fail_in_time_and_the_others_come_after_them(scene: Scene) -> None:
     names = [f"hangs-{index}" for index in range(shared_server.LOADS_AT_ONCE)]
     scene.triton.hanging = set(names)
@@ -121,6 +159,27 @@ async def test_a_server_that_does_not_let_go_of_a_model_is_ended_and_has_the_oth
     await scene.are(good=RUNNING)
     await eventually(lambda: scene.triton.loads.count("good") == 2, "the other one again", timeout_s=30)
     assert scene.process.incarnation == 2
+    await scene.are(good=RUNNING)
+
+
+async def test_a_model_that_fails_by_a_fault_of_the_code_is_alone_in_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(server: int, folder: Path) -> tuple[int, ...]:
+        if folder.name == "odd":
+            raise ZeroDivisionError("nobody has thought of that")
+        return ()
+
+    monkeypatch.setattr(shared_server, "stubs_of", measured)
+    scene.process.pid = 1
+    scene.models.load(loadable("good"))
+    scene.models.load(loadable("odd"))
+    await scene.are(good=RUNNING, odd=BLOCKED)
+    fault = next(engine.fault for engine in scene.models.seen if engine.name == "odd")
+    assert fault is not None
+    assert "a fault of Conch: ZeroDivisionError: nobody has thought of that" in fault.message
+    scene.models.stop(EngineName("odd"))  # and when it is unloaded
+    await eventually(lambda: scene.process.incarnation == 2, "another run of the server")
     await scene.are(good=RUNNING)
 
 

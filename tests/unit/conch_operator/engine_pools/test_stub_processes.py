@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conch_operator.engine_pools.stub_processes import memory_of, stubs_of
+from conch_operator.engine_pools.stub_processes import memory_of, own_memory_of, stubs_of
 
 FOLDER = Path("/state/repositories/pool/one")
 
@@ -32,6 +32,9 @@ def test_a_process_that_runs_has_a_size_and_one_that_has_ended_has_none() -> Non
     size = memory_of(os.getpid())
     assert size is not None
     assert 1024**2 < size < 10 * 1024**3
+    own = own_memory_of(os.getpid())
+    assert own is not None
+    assert 1024**2 < own < size
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    assert memory_of(ended.pid) is None
+    assert (memory_of(ended.pid), own_memory_of(ended.pid)) == (None, None)

@@ -63,7 +63,7 @@ def _break(world: World) -> None:
     """Let what is asked and written about broken models take long, and fail then."""
     world.server.hang_s = world.agents.hang_s = HANG_S
     world.agents.hung = {name for name in BROKEN if name.startswith("agent")}
-    about = {"apply": "objects", "patch": "status", "list": "involvedObject.uid=pod of unpulled"}
+    about = {"apply": "objects", "patch": "status", "list": "involvedObject"}
     world.server.hung = lambda call, name: name.startswith(about.get(call, "none"))
 
 

@@ -14,7 +14,7 @@ from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
 from conch_operator.kubernetes.pods.hold_times import ALONE_S, LONGEST_HOLD_S
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
-from conch_operator.reconcile.calls_in_flight import Background
+from conch_operator.reconcile.calls_in_flight import AGAIN_S, Background
 from conch_operator.reconcile.plan import Plan
 from conch_operator.settings import EngineSettings
 from conch_operator.state import DesiredModel, EngineName, EnginePhase, Scaled
@@ -302,13 +302,43 @@ async def test_a_gate_that_is_refused_is_told_unless_its_pod_has_gone(
     assert caplog.text.count("was not set") == told
 
 
-async def test_no_answer_to_a_gate_ends_the_round() -> None:
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """In how many seconds rounds are to begin."""
+    found: list[float] = []
+    monkeypatch.setattr(Background, "changed_in", lambda _, seconds: found.append(seconds))
+    return found
+
+
+async def test_no_answer_to_a_gate_ends_no_round_and_begins_another(begun: list[float]) -> None:
     api = Marking(0)
     api.pods = [pod("a")]
     engines = KubernetesEngines(api, Agents(TOKENS), SETTINGS, [None])
     await engines.observe()
-    with pytest.raises(ApiError):
-        await engines.mark_serving(frozenset(engine.name for engine in await engines.engines()))
+    await engines.mark_serving(frozenset(engine.name for engine in await engines.engines()))
+    assert begun == [AGAIN_S]
+
+
+class Silent(Keeping):
+    """One that gives no answer about the objects of one model."""
+
+    async def apply(self, kind: Kind, made: Object) -> Object:
+        if made["metadata"]["name"] == "silent-engine":
+            raise ApiError(0, "no answer")
+        return await super().apply(kind, made)
+
+
+async def test_no_answer_about_one_model_leaves_that_model_alone_to_a_later_round(begun: list[float]) -> None:
+    api = Silent()
+    settings = EngineSettings(agent_image="a", images={"cpu": "c"})
+    engines = KubernetesEngines(api, Agents(TOKENS), settings, [None])
+    silent, other = desired_model("silent"), desired_model("other")
+    await engines.observe()
+    acted = await engines.act(Plan(serve=(silent, other), models=(silent, other)))
+    assert acted.unapplied == {silent.id}, "its status stays as it was"
+    assert api.replicas == [1], "the other one's Deployment is made"
+    assert acted.rejected == {}
+    assert begun == [AGAIN_S]
 
 
 class Deaf(Agents):

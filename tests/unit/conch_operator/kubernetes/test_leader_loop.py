@@ -59,6 +59,29 @@ async def test_everything_is_read_before_anything_is_done() -> None:
     assert noted.calls[-1] == "reconcile"
 
 
+async def test_when_one_thing_cannot_be_read_the_others_are_not_read_beside_the_next_round() -> None:
+    reads, ended = asyncio.Event(), []
+
+    class Refuses(Noted):
+        async def list_watched(self, kind: Kind, namespace: str | None) -> list[Object]:
+            await reads.wait()
+            raise ApiError(500, "no")
+
+        async def observe(self, *_: object) -> list[Object]:
+            reads.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append("objects")
+            return []
+
+    refuses: Any = Refuses()
+    async with asyncio.timeout(30):
+        with pytest.raises(ApiError):
+            await LeaderRound(*[refuses] * 11, [None]).run()
+    assert ended == ["objects"]
+
+
 class OneModel(LeaderRound):
     """Rounds that find one model, of which nothing is known yet."""
 

@@ -9,10 +9,12 @@ from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.pods.agent_client import Agents
+from conch_operator.kubernetes.pods.creation_failures import SOON_S
 from conch_operator.reconcile.plan import Plan
 from conch_operator.settings import EngineSettings
 from testkit.builders.every_runtime import SETTINGS, TOKENS
 from testkit.builders.model_deployments import desired_model
+from testkit.clock import FakeClock
 
 
 class Refusing(KubernetesApi):
@@ -124,8 +126,11 @@ class Scarce(Refusing):
 
 async def test_pods_that_are_refused_are_told_as_an_object_is() -> None:
     model = desired_model(source={"oci": {"image": "example.com/model:1"}})
-    engines = KubernetesEngines(Scarce(), Agents(TOKENS), EngineSettings(agent_image="a", images={"cpu": "c"}), [None])
+    settings, clock = EngineSettings(agent_image="a", images={"cpu": "c"}), FakeClock()
+    engines = KubernetesEngines(Scarce(), Agents(TOKENS), settings, [None], clock)
     await engines.observe()
+    assert (await engines.act(Plan(serve=(model,), models=(model,)))).rejected == {}, "they may come in a moment"
+    clock.advance(SOON_S)
     faults = (await engines.act(Plan(serve=(model,), models=(model,)))).rejected
     assert faults[model.id].reason is Reason.REJECTED
     assert "pods: exceeded quota: q." in faults[model.id].message

@@ -52,7 +52,7 @@ async def test_of_an_engine_pool() -> None:
     server = Paused()
     kept = KeptObjects(server, AgentTokens(SecretStr("key")), SETTINGS, [None], instance="operator-1")
     pool = PoolObject("ns", "small", "uid", 1, EnginePoolSpec.model_validate({"memory": "1Gi"}))
-    await kept.make({PoolId("ns/small"): pool}, lambda _: 1)
+    await kept.make({PoolId("ns/small"): pool}, lambda _: [])
     note, instance = server.told()
     assert note.endswith("To have no pod, delete its EnginePool.")
     assert instance == "operator-1"

@@ -1,4 +1,5 @@
 import asyncio
+import itertools
 from collections.abc import Coroutine
 from typing import Any
 
@@ -9,12 +10,20 @@ from conch_contracts.names import ModelId, ServedName
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi, NotLeading
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.desired_models import Wanted, read_status, read_wanted
-from conch_operator.kubernetes.status_writer import StatusWriter, event_body, first_status, news
-from conch_operator.reconcile.calls_in_flight import Background
+from conch_operator.kubernetes.status_writer import (
+    WORDS_S,
+    StatusWriter,
+    event_body,
+    first_status,
+    is_turn,
+    news,
+)
+from conch_operator.reconcile.calls_in_flight import AGAIN_S, Background
 from conch_operator.reconcile.status import ModelStatus, describe
 from conch_operator.routes.route import make_route
 from conch_operator.state import Observed, Published
 from testkit.builders.model_deployments import FACTS, desired_model
+from testkit.clock import FakeClock
 from testkit.waiting import eventually
 
 MODEL = ModelId("ns/one")
@@ -84,14 +93,18 @@ async def test_what_is_said_next_follows_on_a_first_status_that_is_still_on_its_
         return await patch(server, kind, namespace, name, change, subresource)
 
     monkeypatch.setattr(server, "patch", late)
-    writer = StatusWriter(server, "operator-1", Background(patience_s=0.01))
+    clock = FakeClock()
+    writer = StatusWriter(server, "operator-1", Background(patience_s=0.01), clock)
     writer.note(item("one"))
     found = wanted("one")
     await writer.write_first(found)
     said = found.statuses()[MODEL]
     await writer.write(found, {MODEL: said})
     assert server.statuses == {}, "it says so already"
-    await writer.write(found, {MODEL: said.model_copy(update={"replicas": 7})})
+    later = said.model_copy(update={"replicas": 7})
+    await writer.write(found, {MODEL: later})
+    clock.advance(WORDS_S)
+    await writer.write(found, {MODEL: later})
     assert server.statuses["one"]["replicas"] == 7
     assert server.events == [], "the first word is no transition"
     may_end.set()
@@ -126,7 +139,8 @@ async def test_the_next_status_does_not_wait_for_an_event_that_hangs(monkeypatch
         tasks.append(asyncio.create_task(call))
         return tasks[-1]
 
-    writer = StatusWriter(server, "operator-1", Background(start, patience_s=0.01))
+    seconds = itertools.count()
+    writer = StatusWriter(server, "operator-1", Background(start, patience_s=0.01), lambda: float(next(seconds)))
     async with asyncio.timeout(30):
         while not hangs.is_set():
             await writer.write(found, {MODEL: status})
@@ -154,17 +168,71 @@ async def test_the_event_of_a_status_that_took_long_is_told_though_the_next_one_
         await writer.write(found, {MODEL: first})
         may_end.set()
         await ended.wait()
+        await writer.write(found, {MODEL: second})  # it does not know yet how the first one went
         await writer.write(found, {MODEL: second})
         await writer.write(found, {})
     assert [event["reason"] for event in server.events] == ["Waiting", "SourceNotFound"]
 
 
-@pytest.mark.parametrize("error", [ApiError(0, "no answer"), NotLeading("lost")])
-async def test_no_answer_ends_the_round(error: Exception) -> None:
+async def test_a_lost_lease_ends_the_round() -> None:
     server = Server()
-    server.errors["one"] = error
-    with pytest.raises(type(error)):
+    server.errors["one"] = NotLeading("lost")
+    with pytest.raises(NotLeading):
         await StatusWriter(server, "operator-1").write_first(wanted("one"))
+
+
+async def test_no_answer_about_one_model_ends_no_round_and_begins_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, begun = Server(), list[float]()
+    monkeypatch.setattr(Background, "changed_in", lambda _, seconds: begun.append(seconds))
+    server.errors["one"] = ApiError(0, "no answer")
+    found = wanted("one", "two")
+    await StatusWriter(server, "operator-1").write_first(found)
+    assert list(server.statuses) == ["two"]
+    assert begun == [AGAIN_S]
+
+
+def on_the_way(**more: Any) -> ModelStatus:
+    return changed(("Progressing", "True", "RollingOut"), ("Ready", "False", "EngineStarting")).model_copy(update=more)
+
+
+async def test_what_is_said_on_the_way_is_written_together_and_a_turn_at_once() -> None:
+    server, clock, writes = Server(), FakeClock(), list[tuple[float, int]]()
+    writer = StatusWriter(server, "operator-1", clock=clock)
+    held = item("one")
+    began_s = clock()
+    ready = changed(("Progressing", "True", "NewEngineAvailable"), ("Ready", "True", "Ready"))
+    script = [
+        (0.0, on_the_way()),
+        (0.3, on_the_way(replicas=1)),
+        (0.6, on_the_way(replicas=2)),
+        (1.2, on_the_way(replicas=3)),
+        (1.4, on_the_way(replicas=4)),
+        (1.5, ready.model_copy(update={"replicas": 5})),
+        (1.6, ready.model_copy(update={"replicas": 6})),
+        (2.7, ready.model_copy(update={"replicas": 6})),
+        (9.0, ready.model_copy(update={"replicas": 6})),
+    ]
+    for at_s, status in script:
+        clock.advance(began_s + at_s - clock())
+        server.statuses.clear()
+        await writer.write(read_wanted([held]), {MODEL: status})
+        if server.statuses:
+            writes.append((at_s, status.replicas))
+            held = held | {"status": server.statuses["one"]}
+    assert writes == [(0.0, 0), (1.4, 4), (1.5, 5), (2.7, 6)]
+
+
+async def test_a_word_that_waits_has_a_round_begin_when_its_time_has_come() -> None:
+    server, clock, begun = Server(), FakeClock(), asyncio.Event()
+    writer = StatusWriter(server, "operator-1", Background(changed=begun.set), clock)
+    held = item("one")
+    await writer.write(read_wanted([held]), {MODEL: on_the_way()})
+    held = held | {"status": server.statuses["one"]}
+    await writer.write(read_wanted([held]), {MODEL: on_the_way(replicas=1)})
+    clock.advance(WORDS_S - 0.01)
+    await writer.write(read_wanted([held]), {MODEL: on_the_way(replicas=1)})
+    assert not begun.is_set()
+    await asyncio.wait_for(begun.wait(), 30)
 
 
 def test_the_first_status_is_unknown_throughout() -> None:
@@ -223,13 +291,43 @@ def changed(*conditions: tuple[str, str, str]) -> ModelStatus:
     """Return a status with these conditions: type, status and reason."""
     at = {"lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 3, "message": "It is so."}
     said = [{"type": kind, "status": status, "reason": reason, **at} for kind, status, reason in conditions]
-    status = read_status(MODEL, item("one", status={"conditions": said}))
+    status = read_status(MODEL, item("one", status={"conditions": said, "observedGeneration": 3}))
     assert status is not None
     return status
 
 
 DONE = changed(("Ready", "True", "Ready"), ("Stalled", "False", "NewEngineAvailable"))
 FAILS = changed(("Ready", "True", "ImagePullFailed"), ("Stalled", "False", "ImagePullFailed"))
+WAITS = changed(("Progressing", "True", "RollingOut"), ("Ready", "Unknown", "Waiting"))
+STARTS = changed(("Progressing", "True", "RollingOut"), ("Ready", "False", "EngineStarting"))
+STARTED = changed(("Progressing", "True", "NewEngineAvailable"), ("Ready", "True", "Ready"))
+RESTS = changed(("Progressing", "True", "NewEngineAvailable"), ("Ready", "True", "ScaledToZero"))
+LATE = changed(("Progressing", "False", "ProgressDeadlineExceeded"), ("Ready", "False", "EngineStarting"))
+UNPULLED = changed(("Progressing", "True", "ImagePullFailed"), ("Ready", "False", "ImagePullFailed"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "turns"),
+    [
+        (None, WAITS, True),
+        (WAITS, STARTS, False),
+        (STARTS, STARTS.model_copy(update={"ready_replicas": 1}), False),
+        (STARTS, STARTED, True),
+        (STARTED, STARTS, True),
+        (STARTED, RESTS, False),
+        (STARTS, LATE, True),
+        (STARTS, UNPULLED, True),
+        (UNPULLED, STARTS, False),
+        (STARTED, STARTED.model_copy(update={"served_names": (ServedName("more"),)}), True),
+        (STARTED, STARTED.model_copy(update={"observed_generation": 4}), True),
+    ],
+)
+def test_somebody_may_wait_for_a_turn_and_nobody_for_a_word_on_the_way(
+    before: ModelStatus | None, after: ModelStatus, turns: bool
+) -> None:
+    assert is_turn(before, after) == turns
+
+
 STUCK = changed(("Ready", "True", "ImagePullFailed"), ("Stalled", "True", "ProgressDeadlineExceeded"))
 
 

@@ -17,6 +17,7 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("ready", flush=True)
 time.sleep(600)
 """
+OBEDIENT = "trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done"
 WITH_A_CHILD = "sleep 600 & echo $!; exit 3"
 PAUSE_S = 0.01
 MANY = 13
@@ -131,6 +132,40 @@ async def test_a_command_that_cannot_be_made_says_why_and_is_tried_again(tmp_pat
         await eventually(lambda: process.phase is EnginePhase.RUNNING, "the process")
         process.kill()
     assert phases[0] == (EnginePhase.EXITED, "cannot be started: no port is free")
+
+
+async def test_a_process_is_asked_to_end_before_it_is_killed(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with Supervisor() as supervisor:
+        process = supervisor.supervise("obeys", always(log, "sh", "-c", OBEDIENT), nothing)
+        await eventually(said(log), "the process")
+        process.stop()
+        await asyncio.wait_for(process.stopped(), 30)
+    assert log.read_text().split() == ["ready", "asked"]
+
+
+async def test_a_process_that_ends_again_and_again_leaves_nothing_that_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_module, "_FIRST_PAUSE_S", PAUSE_S)
+    command, called = counted(always(tmp_path / "log", "true"))
+    async with Supervisor() as supervisor:
+        process = supervisor.supervise("ends", command, nothing, RestartPolicy(longest_pause_s=PAUSE_S))
+        await eventually(lambda: len(called) > MANY, "starts")
+        assert len(asyncio.all_tasks()) < MANY
+        process.kill()
+
+
+async def test_nothing_waits_for_a_process_that_has_ended(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with Supervisor() as supervisor:
+        asked = supervisor.supervise("asked", always(log, "sleep", "600"), nothing)
+        ended = supervisor.supervise("ended", always(tmp_path / "other", "true"), nothing)
+        await eventually(lambda: asked.pid is not None and ended.phase is EnginePhase.EXITED, "both")
+        asked.stop()
+        ended.stop()
+    await asyncio.sleep(0)  # the tasks that were cancelled end
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_one_that_waits_for_its_next_start_stops_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,22 @@ async def test_one_that_hangs_holds_up_no_other_and_is_not_begun_again(backgroun
     assert await flights.run({}) == {}
 
 
+async def test_one_that_ended_since_the_last_look_is_not_begun_again_by_who_does_not_know(
+    background: Background,
+) -> None:
+    changed: list[int] = []
+    calls = Calls()
+    flights = CallsInFlight[str, str](Background(background.start, lambda: changed.append(1), 0.05))
+    assert await flights.run(calls.of("slow")) == {}
+    calls.end("slow")
+    await eventually(lambda: changed == [1], "the end of the slow call")
+    assert await flights.run(calls.of("slow")) == {"slow": "SLOW"}
+    assert calls.begun == ["slow"]
+    assert changed == [1, 1], "it may be needed all the same, so another round begins"
+    assert await flights.run(calls.of("slow")) == {"slow": "SLOW"}
+    assert calls.begun == ["slow", "slow"]
+
+
 async def test_only_a_late_end_is_told(background: Background) -> None:
     changed: list[int] = []
     calls = Calls()

@@ -6,6 +6,7 @@ import pytest
 
 from conch_contracts.names import EngineAddress, ModelId, PoolId
 from conch_contracts.spec.engine_pool import EnginePoolSpec
+from conch_operator.reconcile.engine_steps import engine_name
 from conch_operator.reconcile.plan import Plan, plan_workloads
 from conch_operator.state import Desired, DesiredModel, EngineName, EnginePhase, Observed, ObservedEngine, Scaled
 from testkit.builders.model_deployments import FACTS, desired_model, engine
@@ -88,3 +89,31 @@ def test_what_cannot_be_read_goes_on_in_its_pool() -> None:
     observed = Observed(engines=(pooled(),))
     plan = plan_workloads(Desired((), unreadable, pools=POOLS), observed)  # type: ignore[arg-type]
     assert (plan.withdraw, plan.stop) == ((), ())
+
+
+def test_engines_of_models_of_one_name_are_told_apart_in_all_namespaces_and_pools() -> None:
+    def named(namespace: str, name: str, **spec: object) -> EngineName:
+        model = desired_model(name, kind="Embedding", **spec)
+        metadata = model.deployment.metadata.model_copy(update={"namespace": namespace})
+        return engine_name(
+            replace(model, deployment=model.deployment.model_copy(update={"metadata": metadata})), "h", 0
+        )
+
+    small, large = ({"placement": {"pool": pool}} for pool in ("small", "large"))
+    assert [
+        named("local", "tiny"),
+        named("a", "tiny"),
+        named("a-b", "c"),
+        named("a", "b-c"),
+        named("local", "tiny", **small),
+        named("local", "tiny", **large),
+        named("a", "tiny", **small),
+    ] == [
+        "tiny-h-0",
+        "a.tiny-h-0",
+        "a-b.c-h-0",
+        "a.b-c-h-0",
+        "local/small/tiny-h-0",
+        "local/large/tiny-h-0",
+        "a/small/tiny-h-0",
+    ]

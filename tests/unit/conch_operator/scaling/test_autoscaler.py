@@ -13,8 +13,10 @@ from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.names import ModelId
 from conch_contracts.records import GatewayLoad, Route
 from conch_operator.metrics import ScalingMetrics
+from conch_operator.reconcile import status
 from conch_operator.reconcile.reconciler import Reconciler
 from conch_operator.reconcile.status import ModelStatus
+from conch_operator.routes import known_routes
 from conch_operator.scaling.autoscaler import Autoscaler
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.state import DesiredModel, EnginePhase, Scaled
@@ -46,7 +48,7 @@ class Scene:
         load = GatewayLoad.model_validate(record)
         self.book.hear(load)
         self.book.away = False
-        self.autoscaler.heard(load)
+        self.autoscaler.heard(load.models)
 
     async def lives(self, seconds: int, **demand: Any) -> ModelStatus:
         """Let time pass in which the gateway says the same all the time, applies every route, and rounds go on."""
@@ -214,8 +216,23 @@ async def test_a_record_of_other_models_costs_a_model_at_rest_nothing(
     monkeypatch.setattr(scene.book, "of", looked)
     scene.says()
     looked.assert_not_called()
-    scene.autoscaler.heard()
+    scene.autoscaler.heard({TINY})
     looked.assert_called_once()
+
+
+@pytest.mark.parametrize("rests", [False, True])
+async def test_rounds_in_which_nothing_changes_make_no_status_and_no_route_anew(
+    scene: Scene, rests: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await (at_rest(scene) if rests else scene.lives(5, in_flight=1))
+    before, route = scene.world.statuses[TINY], scene.route
+    judged, made = Mock(wraps=status._judged), Mock(wraps=known_routes.make_route)
+    monkeypatch.setattr(status, "_judged", judged)
+    monkeypatch.setattr(known_routes, "make_route", made)
+    await scene.lives(3, **({} if rests else {"in_flight": 1}))
+    assert (judged.call_count, made.call_count) == (0, 0)
+    assert scene.world.statuses[TINY] is before
+    assert scene.route is route
 
 
 async def test_a_call_keeps_it_awake_until_then(scene: Scene) -> None:
@@ -304,6 +321,61 @@ async def test_a_later_operator_takes_none_of_the_engines_that_it_finds(scene: S
     scene.world.reconciler = Reconciler(replace(scene.world.ports, scaling=(later,)), retry_s=0)
     await scene.world.rounds(scene.model, count=5)
     assert len(scene.world.cluster.running) == found
+
+
+async def followed(scene: Scene, replicas: int, **spec: Any) -> ModelStatus:
+    """Have somebody else set so many replicas, of a model whose requests wait for that, and let it settle."""
+    scene.model = scene.world.model(replicas=replicas, routing={"hold": 9}, **spec)
+    await scene.lives(3)
+    scene.ends()
+    return await scene.lives(2)
+
+
+async def test_where_somebody_else_decides_requests_wait_for_that_and_start_nothing(scene: Scene) -> None:
+    assert (await followed(scene, 1)).ready
+    status = await followed(scene, 0)
+    ready = status.condition(ConditionType.READY)
+    assert ready is not None
+    assert (ready.holds, ready.reason, status.replicas) == (True, Reason.SCALED_TO_ZERO, 0)
+    assert "waits until the autoscaler of the model has started one" in ready.message
+    assert (scene.route.wakes, scene.route.engines_wanted, scene.route.hold_max) == (True, True, 9)
+    assert scene.route.start_s is not None
+    status = await scene.lives(20, held=5)
+    assert (scene.world.cluster.running, scene.woken) == ({}, [])
+    assert status.scaling is not None
+    assert (status.scaling.desired, status.scaling.reason) == (0, "Replicas")
+    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    await followed(scene, 1)
+    assert (len(scene.world.cluster.running), scene.addresses, scene.route.wakes) == (1, [], True)
+    scene.world.willing.gone = set()
+    assert (await scene.lives(3, held=5)).ready_replicas == 1
+
+
+async def test_where_somebody_else_decides_an_engine_that_fails_makes_requests_fail(scene: Scene) -> None:
+    await followed(scene, 1)
+    await followed(scene, 0)
+    await followed(scene, 0, engine={"cpu": {"maxBatchSize": 2}})
+    assert scene.route.wakes, "nobody else would start an engine to prove an edit"
+    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    await followed(scene, 1, engine={"cpu": {"maxBatchSize": 2}})
+    ((name, engine),) = scene.world.cluster.running.items()
+    scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.EXITED, detail="ended with status 1.")
+    assert not (await scene.lives(2, held=1)).ready
+    assert scene.route.start_failed == "its status says why."
+
+
+async def test_a_model_that_has_never_answered_and_that_nobody_starts_has_no_replicas(scene: Scene) -> None:
+    ready = (await followed(scene, 0)).condition(ConditionType.READY)
+    assert ready is not None
+    assert (ready.holds, ready.reason) == (False, Reason.NO_REPLICAS)
+
+
+async def test_a_later_operator_has_requests_wait_as_before(scene: Scene) -> None:
+    await followed(scene, 1)
+    await followed(scene, 0)
+    scene.world.reconciler = Reconciler(replace(scene.world.ports, scaling=(scene.later(),)), retry_s=0)
+    status = (await scene.world.rounds(scene.model, count=3))[TINY]
+    assert (status.ready, scene.route.wakes) == (True, True)
 
 
 async def test_a_tokenizer_that_the_registry_has_lost_wakes_a_model_that_has_it(scene: Scene) -> None:

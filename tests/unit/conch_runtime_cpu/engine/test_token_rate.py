@@ -32,3 +32,11 @@ def test_a_long_pause_is_not_made_up_for() -> None:
     clock.now += 60
     assert [rate.take(), rate.take()] == [True, False]
     assert 0.04 < rate.wait_s() <= 0.1
+
+
+def test_what_is_due_is_not_waited_for() -> None:
+    clock = _Clock()
+    rate = TokenRateLimit(10, clock)
+    assert rate.take()
+    clock.now += 60
+    assert rate.wait_s() == 0

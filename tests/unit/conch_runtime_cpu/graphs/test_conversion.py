@@ -1,15 +1,18 @@
 """Folders become graphs whose numbers equal those of a plain numpy forward pass."""
 
+import shutil
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from safetensors.numpy import save_file
 
 from conch_contracts.cpu_runtime import Quantization
 from conch_runtime_cpu.engine.decoder import OnnxDecoder, slots_within
 from conch_runtime_cpu.errors import UnusableModel
+from conch_runtime_cpu.graphs import conversion
 from conch_runtime_cpu.graphs.conversion import converted_decoder
 from conch_runtime_cpu.graphs.decoder_architecture import read_decoder_architecture
 from conch_runtime_cpu.graphs.quantization import quantize
@@ -133,3 +136,28 @@ def test_a_cache_too_small_for_one_sequence_is_refused(tmp_path: Path) -> None:
     assert architecture.vocabulary == VOCABULARY
     with pytest.raises(UnusableModel, match=r"64 tokens needs .* generation\.maxLength to at most 63\."):
         slots_within(architecture, 16, architecture.kv_bytes_per_sequence - 1)
+
+
+def test_a_cache_that_cannot_be_written_is_no_success(tmp_path: Path) -> None:
+    model = write_folder(tmp_path / "model", RandomModel())
+    cache = tmp_path / "cache"
+    converted_decoder(model, read_decoder_architecture(model), Quantization.NONE, cache)
+    (entry,) = cache.iterdir()
+    shutil.rmtree(entry)
+    entry.write_text("in the way")
+    with pytest.raises(NotADirectoryError):
+        converted_decoder(model, read_decoder_architecture(model), Quantization.NONE, cache)
+    assert list(cache.iterdir()) == [entry]
+
+
+def test_of_two_engines_that_convert_at_once_the_first_ones_files_stay(tmp_path: Path) -> None:
+    entry = tmp_path / "cache" / "key"
+
+    def build() -> onnx.ModelProto:
+        entry.mkdir()
+        (entry / "first").write_text("")
+        return onnx.helper.make_model(onnx.helper.make_graph([], "second", [], []))
+
+    conversion._save({"model.onnx": build}, entry)
+    assert [path.name for path in entry.iterdir()] == ["first"]
+    assert list(entry.parent.iterdir()) == [entry]

@@ -10,24 +10,14 @@ import pytest
 
 from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_speech_worker.audio import containers
-from conch_speech_worker.audio.file_bounds import FileRefused
+from conch_speech_worker.audio.file_bounds import FileRefused, SoundLength
 from conch_speech_worker.audio.file_format import HEAD_BYTES, FileFormat, format_of
+from conch_speech_worker.audio.file_part import FilePart
 from testkit.models.container_files import FORMS, container_of
-from testkit.models.tone_speech import Sound, silence, spoken
+from testkit.models.decoded_file import decoded
+from testkit.models.tone_speech import silence, spoken
 
-MOST_S = 100.0
 FTYP = b"\0\0\0\x20ftypM4A " + bytes(20)
-
-
-def decoded(data: bytes, most_s: float = MOST_S) -> Sound:
-    """Return what is to be heard of a file."""
-    found = format_of(data[:HEAD_BYTES])
-    assert found is not None
-    with tempfile.TemporaryFile(buffering=0) as file:
-        file.write(data)
-        file.seek(0)
-        parts = list(containers.samples_of(file.fileno(), found, most_s))
-    return np.concatenate(parts).astype(np.float32) / 32_768
 
 
 @pytest.mark.parametrize("channels", [1, 2, 6])
@@ -49,9 +39,9 @@ def test_what_is_too_long_is_refused_by_what_it_says_or_by_what_comes_out(form: 
 def test_what_says_that_it_is_too_long_is_not_decoded(form: str) -> None:
     with tempfile.TemporaryFile(buffering=0) as file:
         file.write(container_of(silence(5, 48_000), form))
-        file.seek(0)
+        found = FileFormat("mp4" if form == "m4a" else form)
         with pytest.raises(FileRefused, match="at most 4 seconds"):
-            next(containers.samples_of(file.fileno(), FileFormat("mp4" if form == "m4a" else form), 4.0))
+            next(containers.samples_of(FilePart(file.fileno()), found, SoundLength(4.0)))
 
 
 @pytest.mark.parametrize(
@@ -133,6 +123,6 @@ def test_a_lack_of_memory_is_no_fault_of_a_file(monkeypatch):
 
     monkeypatch.setattr(containers, "_opened", fails)
     with tempfile.TemporaryFile() as file, pytest.raises(MemoryError):
-        list(containers.samples_of(file.fileno(), FileFormat.MP4, 60.0))
+        list(containers.samples_of(FilePart(file.fileno()), FileFormat.MP4, SoundLength(60.0)))
     with pytest.raises(MemoryError):
         containers._frames(SimpleNamespace(decode=fails))

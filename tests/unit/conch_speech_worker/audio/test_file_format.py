@@ -40,9 +40,9 @@ def test_a_file_is_what_its_bytes_say(head, found):
             b"hello",
             READ_BY_ALL,
             "unsupported_format",
-            "formats: .'flac', 'mp3', 'mpeg', 'mpga', 'oga', 'ogg', 'wav'.\\.",
+            "formats: .'flac', 'mp3', 'mpga', 'oga', 'ogg', 'wav'.\\. .* convert it",
         ),
-        (b"hello", tuple(FileFormat), "unsupported_format", "formats: .'aac', 'flac', 'm4a', .* 'wav', 'webm'.\\."),
+        (b"hello", tuple(FileFormat), "unsupported_format", "formats: .'aac', 'flac', 'm4a', .* 'wav', 'webm'.\\. "),
         (b"", READ_BY_ALL, "audio_too_short", "too short"),
     ],
 )

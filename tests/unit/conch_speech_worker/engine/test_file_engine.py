@@ -130,7 +130,7 @@ async def test_a_window_waits_for_an_engine_that_is_still_to_come():
 @pytest.mark.parametrize(("timeout_s", "waited_s"), [(600.0, PATIENCE_S), (4.0, 4.0)])
 async def test_it_waits_no_longer_than_an_engine_may_be_silent_and_the_file_may_take(timeout_s, waited_s):
     world = World()
-    world.ready, world.scripts["old"] = ["old"], [None, DRAINS]
+    world.scripts["old"] = [None, DRAINS]
     engine = world.engine(timeout_s)
     await hear(engine)
     with pytest.raises(EngineUnavailable, match="stopping"):
@@ -150,7 +150,7 @@ async def test_an_engine_that_breaks_down_where_there_is_no_other_is_told_at_onc
 
 async def test_a_window_that_waits_holds_up_none_whose_engine_broke_down():
     world = World()
-    world.ready, world.scripts["old"] = ["old"], [None, DRAINS, LOST]
+    world.scripts["old"] = [None, DRAINS, LOST]
     engine = world.engine()
     await hear(engine)
     waiting, lost = asyncio.create_task(hear(engine)), asyncio.create_task(hear(engine))
@@ -201,6 +201,37 @@ async def test_one_that_is_full_is_asked_again_after_a_pause_where_there_is_no_o
     await hear(engine)
     assert world.asked == ["old"] * 7
     assert world.waits == [LOOK_AGAIN_S] * 5
+
+
+async def test_an_engine_that_comes_back_where_it_was_is_asked_again_after_each_rest():
+    world = World()
+    world.ready, world.scripts["old"] = ["old"], [None, *[DRAINS] * 4]
+    engine = world.engine()
+    await hear(engine)
+    await hear(engine)
+    assert world.asked == ["old"] * 6
+    assert world.waits == [LOOK_AGAIN_S] * 4
+
+
+async def test_an_engine_that_nobody_names_any_more_is_not_asked_again_before_somebody_does():
+    world = World()
+    world.scripts["old"] = [None, DRAINS]
+    world.at[10] = lambda: world.ready.append("old")
+    engine = world.engine()
+    await hear(engine)
+    await hear(engine)
+    assert world.asked == ["old"] * 3
+    assert len(world.waits) == 10
+
+
+async def test_an_engine_that_refused_is_asked_again_once_another_refuses_too():
+    world = World()
+    world.ready = ["old", "new"]
+    world.scripts = {"old": [None, DRAINS], "new": [DRAINS]}
+    engine = world.engine()
+    await hear(engine)
+    await hear(engine)
+    assert world.asked == ["old", "old", "new", "old"]
 
 
 async def test_windows_that_fail_together_go_on_with_one_engine():

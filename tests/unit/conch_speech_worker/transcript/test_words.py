@@ -11,9 +11,9 @@ class Texts:
         return b"".join(self._pieces[number] for number in ids).decode("utf-8", "replace")
 
 
-def words(*pieces: bytes):
+def words(*pieces: bytes, bounds: tuple[float, float] = (10.0, 20.0)):
     times = [0.5 * index for index in range(len(pieces) + 1)]
-    found = words_of(range(len(pieces)), times, 10.0, Texts(*pieces))
+    found = words_of(range(len(pieces)), times, 10.0, bounds, Texts(*pieces))
     return [(word.text, word.start, word.end) for word in found]
 
 
@@ -24,6 +24,15 @@ def test_a_space_begins_a_word_and_punctuation_is_none():
 def test_a_script_without_spaces_has_a_word_for_each_character():
     ni = "你".encode()
     assert words(b" ", ni[:2], ni[2:], "好".encode()) == [("你", 10.5, 11.5), ("好", 11.5, 12.0)]
+
+
+def test_no_word_leaves_its_segment():
+    assert words(b" a", b" b", b" c", b" d", bounds=(10.7, 11.2)) == [
+        ("a", 10.7, 10.7),
+        ("b", 10.7, 11.0),
+        ("c", 11.0, 11.2),
+        ("d", 11.2, 11.2),
+    ]
 
 
 def test_what_breaks_off_in_a_character_is_kept():

@@ -1,5 +1,6 @@
 """What a child may use while it compiles a grammar, and that all is as before behind that."""
 
+import os
 import resource
 import signal
 from collections.abc import Callable
@@ -76,6 +77,27 @@ def test_a_grammar_is_confined_and_what_comes_behind_it_is_not(fault: Exception 
     assert 0 < processor_s < LIMITS.grammar_cpu_s + 1
     assert limits() == before
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+
+
+def test_a_grammar_gets_no_more_than_the_process_may_have() -> None:
+    """In a process of its own: what a limit was lowered to it stays."""
+    least = 3 * 2**20
+
+    def look() -> None:
+        memory, stack, _ = (soft for soft, _ in limits())
+        os._exit(0 if stack == least and memory < 2**40 else 1)
+
+    child = os.fork()
+    if child == 0:
+        try:
+            resource.setrlimit(resource.RLIMIT_STACK, (least, least))
+            resource.setrlimit(resource.RLIMIT_AS, (2**42, 2**42))
+            checker = Checker(look)
+            checker.note(DIGESTS[0], Path("folder"))
+            check(checker)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_the_tokenizer_that_was_used_longest_ago_is_dropped() -> None:

@@ -1,3 +1,4 @@
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,20 @@ def test_pixels_and_ids_are_those_of_transformers(name: str, size: tuple[int, in
     ours = normalize(rescale(np.moveaxis(seen, -1, 0), 1 / 255), mean, std)
     np.testing.assert_array_equal(ours, expected["pixel_values"][0])
     assert family.length(pixels.height, pixels.width) == expected["input_ids"][0].count(IMAGE_ID)
+
+
+def test_a_large_picture_costs_little_more_than_to_make_it_smaller(make: Make) -> None:
+    image, family = picture(4_000, 4_000), family_of(make())
+
+    def fastest(work: Callable[[], object]) -> float:
+        took = []
+        for _ in range(5):
+            began = time.thread_time()
+            work()
+            took.append(time.thread_time() - began)
+        return min(took)
+
+    assert fastest(lambda: family.pixels(image)) < 2.5 * fastest(lambda: image.resize((SIDE, SIDE)))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.tools import MAX_ID_CHARS
@@ -23,11 +23,20 @@ class TextBlock(ApiModel):
     text: str
 
 
+def _media_type(given: object) -> object:
+    """Return a media type under its registered name; as in `data:` URLs, case says nothing and `jpg` is `jpeg`."""
+    if not isinstance(given, str):
+        return given
+    lower = given.lower()
+    return "image/jpeg" if lower == "image/jpg" else lower
+
+
 class Base64Source(ApiModel):
     """A picture's file."""
 
     type: Literal["base64"]
-    media_type: Literal["image/jpeg", "image/png", "image/gif", "image/webp"]
+    media_type: Annotated[Literal["image/jpeg", "image/png", "image/gif", "image/webp"], BeforeValidator(_media_type)]
+    """`image/jpg` and upper case are taken too. Which of the four it is, the file itself says."""
     data: str
 
 

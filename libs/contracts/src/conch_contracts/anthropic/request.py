@@ -53,7 +53,12 @@ class ToolChoice(ApiModel):
     """Without effect: a certain tool is called once."""
 
 
-Display = Literal["summarized", "omitted"]
+Display = Literal["summarized", "omitted", "updates"]
+"""How thinking is shown, https://platform.claude.com/docs/en/build-with-claude/thinking#controlling-thinking-display.
+
+`omitted`: its blocks come without their text. `updates` is the same here, as models write no notes on their progress.
+There are no summaries: else it is shown as it is.
+"""
 
 
 class ThinkingBudget(ApiModel):
@@ -63,7 +68,7 @@ class ThinkingBudget(ApiModel):
     budget_tokens: int = Field(ge=MIN_THINKING_TOKENS, le=INT32_MAX)
     """The most tokens that the model may think, where its engine can be held to that; below `max_tokens`."""
     display: Display | None = None
-    """`omitted`: the thinking is not shown. There are no summaries: else it is shown as it is."""
+    """`omitted` or `updates`: the blocks come without their text. Else it is shown as it is, never summarised."""
 
 
 class FreeThinking(ApiModel):

@@ -9,6 +9,14 @@ from conch_contracts.messages.grammar import Grammar
 from conch_contracts.messages.message import Message, MessageDigest, TokenId
 from conch_contracts.records import ContentFormat
 
+_WHITE_SPACE = b"\t\n\f\r "
+"""Of https://infra.spec.whatwg.org/#ascii-whitespace: what may stand anywhere in the base64 of a data: URL."""
+
+
+def without_white_space(base64: str) -> str:
+    """Return base64 without the white space that it may have in it."""
+    return base64.encode(errors="surrogatepass").translate(None, _WHITE_SPACE).decode(errors="surrogatepass")
+
 
 class Picture(Message, frozen=True, kw_only=True):
     """One picture, as it came."""

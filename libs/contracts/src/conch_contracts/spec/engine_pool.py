@@ -88,4 +88,5 @@ class EnginePoolStatus(BaseModel):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
         ),
     ] = ()
-    """Ready is True while the pool's server answers. Whether a model can be asked, its own ModelDeployment says."""
+    """Ready is True while the pool's server answers, and Applied once that is the one for which the spec asks. Whether
+    a model can be asked, its own ModelDeployment says."""

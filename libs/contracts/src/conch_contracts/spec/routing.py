@@ -31,6 +31,9 @@ class RoutingSpec(SpecPart):
     """The longest wait for an engine's first token, or for what an encoder makes of one batch. Default: 120s."""
     inter_token_timeout: Duration = 30.0
     """The longest wait between two tokens. Default: 30s."""
+    hold: Annotated[Integer, Field(ge=1, le=100_000)] | None = None
+    """Where an autoscaler of yours sets `replicas`, to 0 too: requests that may wait at each gateway while there is no
+    engine, for it to start one; one more is a 429. `scaling` has a `hold` of its own. Default: they get 503 at once."""
 
     @rule(
         # The API server checks the default of `routing` as well, before it has filled the fields in.

@@ -129,4 +129,9 @@ class ScalingSpec(SpecPart):
 
     def target_of(self, *, of_language: bool) -> Decimal:
         """Return which part of the slots is to be filled."""
-        return self.target if self.target is not None else Decimal("0.7" if of_language else "0.8")
+        return self.target if self.target is not None else usual_target(of_language=of_language)
+
+
+def usual_target(*, of_language: bool) -> Decimal:
+    """Return which part of the slots is to be filled where nobody says it."""
+    return Decimal("0.7" if of_language else "0.8")

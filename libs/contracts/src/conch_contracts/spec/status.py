@@ -10,7 +10,7 @@ from conch_contracts.names import Digest, ServedName
 
 
 class ScalingStatus(BaseModel):
-    """What was decided about the number of engines; there where `spec.scaling` or `spec.placement` is."""
+    """What was decided about the number of engines; there with `spec.scaling`, `spec.placement` or `routing.hold`."""
 
     model_config = ConfigDict(
         frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True
@@ -20,7 +20,7 @@ class ScalingStatus(BaseModel):
     """How many engines there are to be."""
     reason: Annotated[str, Field(max_length=64)]
     """Why so many, in one word: Load, Idle, Minimum, Maximum, Schedule, Woken, FirstStart or Found; with
-    `spec.placement` Resident, Pinned, Waiting, Leaving or Out."""
+    `spec.placement` Resident, Pinned, Waiting, Leaving or Out; with `spec.routing.hold` Replicas."""
     last_scale_time: Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})] | None = None
     """When the number last changed, RFC 3339."""
     start_seconds: Annotated[int, Field(ge=0)] | None = None
@@ -56,7 +56,7 @@ class ModelDeploymentStatus(BaseModel):
     tokenizer_digest: Annotated[Digest, Field(max_length=64)] | None = None
     """SHA-256 of the tokenizer's files."""
     scaling: ScalingStatus | None = None
-    """What was decided about the number of engines; only with `spec.scaling` or `spec.placement`."""
+    """What was decided about the number of engines; only with `spec.scaling`, `spec.placement` or `routing.hold`."""
     conditions: Annotated[
         tuple[Condition, ...],
         Field(

@@ -164,8 +164,9 @@ class HttpConnection(asyncio.Protocol):
             awaited = self._awaited
             self._await(Awaited.NOTHING)
             if awaited is Awaited.BODY and self._parsing is not None and not self._parsing.complete:
-                if self._parsing.may_come_on(now):
-                    self._await(Awaited.BODY, self._limits.body_s)
+                more_s = self._parsing.more_time_s(now, self._limits.body_s)
+                if more_s > 0:
+                    self._await(Awaited.BODY, more_s)
                 else:
                     self._parsing.time_out(self._limits.body_s)
             elif awaited is Awaited.END and self._reading.lingers(now):
@@ -281,8 +282,10 @@ class HttpConnection(asyncio.Protocol):
         """Pass a piece of the body on, unless its request is answered already."""
         self._framing.pass_body(len(body))
         self._head.read_bytes = 0
-        if self._parsing is not None and not self._parsing.complete and not self._parsing.feed(body):
-            self._pause_reading()
+        if self._parsing is not None and not self._parsing.complete:
+            self._parsing.body_came_at = self._server.now()
+            if not self._parsing.feed(body):
+                self._pause_reading()
 
     def on_message_complete(self) -> None:
         """Pass the end of the body on, and read on."""

@@ -54,18 +54,17 @@ class Request:
     __slots__ = (
         "_bodiless",
         "_body",
-        "_came",
         "_chunked",
         "_connection",
         "_delivered",
         "_expects_continue",
         "_head",
         "_left",
-        "_seen",
         "_size",
         "_too_slow_s",
         "_waiter",
         "begun",
+        "body_came_at",
         "body_until",
         "complete",
         "dropped",
@@ -89,6 +88,8 @@ class Request:
         """Whether the answer is."""
         self.dropped = False
         """Whether there is nobody left to answer."""
+        self.body_came_at = 0.0
+        """When some of the body has come, on the server's clock."""
         self.body_until = 0.0
         """Until when the body may take more than the time of others, while it comes on; on the server's clock."""
         self._connection = connection
@@ -97,10 +98,6 @@ class Request:
         """Whether the body has no length but that of its chunks."""
         self._body: list[bytes] = []
         self._size = 0
-        self._came = 0
-        """Bytes of the body so far."""
-        self._seen = 0
-        """How many these were at the last look."""
         self._delivered = False
         """Whether the application has the end of the body."""
         self._too_slow_s: float | None = None
@@ -137,7 +134,6 @@ class Request:
         """Take a piece of the body; False when the application has to take some of it first."""
         self._body.append(piece)
         self._size += len(piece)
-        self._came += len(piece)
         self._wake()
         return not self.full
 
@@ -151,10 +147,9 @@ class Request:
         self.received = True
         self._wake()
 
-    def may_come_on(self, now: float) -> bool:
-        """Tell whether a body whose time is up may have more: it is allowed to, and some of it came meanwhile."""
-        seen, self._seen = self._seen, self._came
-        return self._came > seen and now < self.body_until
+    def more_time_s(self, now: float, silence_s: float) -> float:
+        """Return how much longer a body whose time is up may take: none, unless it is allowed to, and comes on."""
+        return min(self.body_came_at + silence_s, self.body_until) - now
 
     def time_out(self, seconds: float) -> None:
         """Note that the body did not come within so long."""

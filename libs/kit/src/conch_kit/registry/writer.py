@@ -1,7 +1,8 @@
 """Writes the list of models into the registry; the operator is the only one who does."""
 
 import secrets
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from conch_contracts.names import CHANGED_KEY, CHANGES_CHANNEL, GATEWAYS_KEY, META_KEY, ROUTES_KEY, ModelId, engines_key
@@ -11,6 +12,11 @@ from conch_kit.redis.connection import Argument
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.scripts import NOTED_REVISIONS, PUBLISH
 from conch_kit.registry.snapshot import Parser
+
+FULL_S = 8.0
+"""After which a list is sent though it is the one that was sent last: what somebody has damaged is mended by that."""
+
+_RoutedModel = tuple[Route, tuple[Engine, ...]]
 
 
 class Fenced(Exception):
@@ -23,19 +29,34 @@ class _Written:
     revision: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A model as it was last sent."""
+
+    routed: _RoutedModel
+    arguments: list[Argument]
+
+
 class RegistryWriter:
     """Publishes complete lists. Of two writers only the one with the newer fence gets through."""
 
-    def __init__(self, redis: RedisClient, *, fence: int = 0) -> None:
+    def __init__(self, redis: RedisClient, *, fence: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
         self._redis = redis
         self._fence = fence
+        self._clock = clock
         self._written: _Written | None = None
+        self._sent: dict[ModelId, _Sent] = {}
+        self._full_at_s = clock()
 
-    async def publish(self, models: Mapping[ModelId, tuple[Route, tuple[Engine, ...]]]) -> int:
+    async def publish(self, models: Mapping[ModelId, _RoutedModel]) -> int:
         """Make the registry hold exactly these models and return its revision, which grows only with a change.
 
-        Raises Fenced, RegistryUnavailable.
+        Where it is known to hold them it is left alone, for a while. Raises Fenced, RegistryUnavailable.
         """
+        sent = {model: self._sending(model, routed) for model, routed in sorted(models.items(), key=_id)}
+        same = sent.keys() == self._sent.keys() and all(self._sent[model] is one for model, one in sent.items())
+        if same and self._written is not None and self._clock() < self._full_at_s and await self.is_current():
+            return self._written.revision
         least = 0 if self._written is None else self._written.revision
         keys = [META_KEY, ROUTES_KEY, CHANGED_KEY]
         header: list[Argument] = [
@@ -47,30 +68,40 @@ class RegistryWriter:
             NOTED_REVISIONS,
             len(models),
         ]
+        arguments = [argument for one in sent.values() for argument in one.arguments]
         try:
-            reply = await self._redis.execute("EVAL", PUBLISH, len(keys), *keys, *header, *_arguments(models))
+            reply = await self._redis.execute("EVAL", PUBLISH, len(keys), *keys, *header, *arguments)
         except RegistryError as error:
             if "FENCED" in str(error):
                 raise Fenced(str(error)) from error
             raise RegistryUnavailable(str(error)) from error
         epoch, revision = reply
         self._written = _Written(epoch.decode(), int(revision))
+        self._sent, self._full_at_s = sent, self._clock() + FULL_S
         return self._written.revision
 
     async def is_current(self) -> bool:
         """Return whether Redis still holds a list at least as new as the last one published.
 
-        False means that Redis was emptied or set back: publish again. Raises RegistryUnavailable.
+        False means that Redis was emptied or set back, or that another operator has written: publish again. Raises
+        RegistryUnavailable.
         """
         if self._written is None:
             return False
-        asked = [("HMGET", META_KEY, "epoch", "revision", "models"), ("HLEN", ROUTES_KEY)]
+        asked = [("HMGET", META_KEY, "epoch", "revision", "models", "fence"), ("HLEN", ROUTES_KEY)]
         match await self._redis.pipeline(asked):
-            case [[bytes(epoch), bytes(revision), bytes(models)], int(held)] if revision.isdigit():
-                same = epoch.decode(errors="replace") == self._written.epoch
+            case [[bytes(epoch), bytes(revision), bytes(models), bytes(fence)], int(held)] if revision.isdigit():
+                same = epoch.decode(errors="replace") == self._written.epoch and fence == str(self._fence).encode()
                 return same and int(revision) >= self._written.revision and models == str(held).encode()
             case _:
                 return False
+
+    def _sending(self, model: ModelId, routed: _RoutedModel) -> _Sent:
+        """Return a model as it is to be sent; the last one where it is the same."""
+        sent, (route, engines) = self._sent.get(model), routed
+        if sent is not None and sent.routed[0] is route and sent.routed[1] == engines:
+            return sent
+        return _Sent(routed, _arguments(model, routed))
 
     async def gateways(self) -> tuple[GatewayBeat, ...]:
         """Return each gateway's last beat; whether it still lives is for the caller to watch by its sequence."""
@@ -83,11 +114,14 @@ class RegistryWriter:
         return tuple(beat for beat in beats if beat is not None)
 
 
-def _arguments(models: Mapping[ModelId, tuple[Route, tuple[Engine, ...]]]) -> list[Argument]:
-    found: list[Argument] = []
-    for model, (route, engines) in sorted(models.items()):
-        by_address = {engine.grpc: engine for engine in engines}
-        found += [model, route.model_dump_json(), len(by_address)]
-        for address, engine in sorted(by_address.items()):
-            found += [address, engine.model_dump_json()]
+def _id(item: tuple[ModelId, _RoutedModel]) -> ModelId:
+    return item[0]
+
+
+def _arguments(model: ModelId, routed: _RoutedModel) -> list[Argument]:
+    route, engines = routed
+    by_address = {engine.grpc: engine for engine in engines}
+    found: list[Argument] = [model, route.model_dump_json(), len(by_address)]
+    for address, engine in sorted(by_address.items()):
+        found += [address, engine.model_dump_json()]
     return found

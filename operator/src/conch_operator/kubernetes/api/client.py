@@ -2,8 +2,8 @@
 
 Objects go in and come out as JSON. Every call has a deadline, a watch one for silence. A busy server (429) is obeyed
 and asked again; everything else that fails is an ApiError, and what it means is for the caller to say. Writes pass a
-guard first, so that an operator that has lost its Lease cannot write. A write that the server has refused or failed at
-fails the same way without being sent until its time comes, so that no caller can make a hot loop of it.
+guard first, so that an operator that has lost its Lease cannot write. A write that has failed, or got no answer, fails
+the same way without being sent until its time comes, so that no caller can make a hot loop of it.
 """
 
 import asyncio
@@ -253,8 +253,7 @@ class KubernetesApi:
         try:
             answer = await self._call(method, path, body=body, query=query, headers=headers)
         except ApiError as error:
-            if error.answered:
-                self._attempts.failed(what, error)
+            self._attempts.failed(what, error)
             raise
         self._attempts.succeeded(what)
         return answer

@@ -13,7 +13,6 @@ everything that they changed is thrown away, once for each change, and the next 
 A Deployment that somebody has paused is resumed, and an Event says so: no change would ever come to its pods.
 """
 
-import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -22,7 +21,8 @@ from conch_contracts.names import MANAGED_BY_LABEL, MODEL_LABEL, OPERATOR, SPEC_
 from conch_operator.kubernetes.api import object_events
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object, kind_of
-from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
+from conch_operator.kubernetes.api.together import together
+from conch_operator.reconcile.calls_in_flight import AGAIN_S, AWAITED, Background, CallsInFlight
 
 log = logging.getLogger(__name__)
 
@@ -74,13 +74,16 @@ class OwnedObjects:
         self._found: dict[Key, Object] = {}
         self._written: dict[Key, str] = {}
         self._reset: dict[Key, str] = {}
+        self._background = background
         self._deleting: CallsInFlight[Key, None] = CallsInFlight(background)
 
     async def observe(self) -> None:
         """Read what is there: a complete list."""
         found: dict[Key, Object] = {}
-        for listed in await asyncio.gather(*(self._list(kind) for kind in self._kinds)):
-            found |= listed
+        async with together() as group:
+            listing = [group.create_task(self._list(kind)) for kind in self._kinds]
+        for listed in listing:
+            found |= listed.result()
         self._found = found
         self._reset = {key: mark for key, mark in self._reset.items() if key in found}
 
@@ -92,7 +95,7 @@ class OwnedObjects:
         kind = kind_of(made)
         key = _key(kind, made)
         wanted = made["metadata"]["labels"][SPEC_HASH_LABEL]
-        if self._is_right(key, wanted):
+        if self.is_right(key, wanted):
             return
         try:
             if self._is_let_go(key, made) and not await self._has_owner(made):
@@ -123,9 +126,13 @@ class OwnedObjects:
         """Return what is there of one kind; of most objects the metadata only."""
         return [item for key, item in self._found.items() if key[0] == kind.plural]
 
-    def is_right(self, made: Object) -> bool:
-        """Return whether an object is there as it was planned, since we have written it."""
-        return self._is_right(key_of(made), made["metadata"]["labels"][SPEC_HASH_LABEL])
+    def is_right(self, key: Key, spec_hash: str) -> bool:
+        """Return whether an object is there as it was planned with this hash, since we have written it."""
+        item = self._found.get(key)
+        if item is None or "deletionTimestamp" in item["metadata"]:
+            return False
+        labels: Mapping[str, str] = item["metadata"].get("labels", {})
+        return labels.get(SPEC_HASH_LABEL) == spec_hash and self._written.get(key) == _mark(item)
 
     def has(self, made: Object) -> bool:
         """Return whether an object is there, in whatever shape."""
@@ -207,15 +214,8 @@ class OwnedObjects:
             await self._api.delete(next(kind for kind in self._kinds if kind.plural == key[0]), item)
         except ApiError as error:
             if not error.answered:
-                raise
+                self._background.changed_in(AGAIN_S)
             log.warning("An object was not deleted; it is tried again.", extra={"object": key, "error": str(error)})
-
-    def _is_right(self, key: Key, wanted: str) -> bool:
-        item = self._found.get(key)
-        if item is None or "deletionTimestamp" in item["metadata"]:
-            return False
-        labels: Mapping[str, str] = item["metadata"].get("labels", {})
-        return labels.get(SPEC_HASH_LABEL) == wanted and self._written.get(key) == _mark(item)
 
 
 def key_of(made: Object) -> Key:

@@ -1,6 +1,7 @@
 """The HTTP client of the agents in engines' pods."""
 
 import asyncio
+from contextlib import AbstractAsyncContextManager, nullcontext
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -74,8 +75,9 @@ class Agents:
         await self._call("POST", agent, RESTART_PATH, _ANSWER_S)
 
     async def pool_report(self, agent: AgentAddress, asked: PoolQuestion) -> PoolReport:
-        """Return what is in a pool's server; raises AgentUnavailable."""
-        _, data = await self._call("POST", agent, REPORT_PATH, asked.wait_s + _ANSWER_S, asked)
+        """Return what is in a pool's server; raises AgentUnavailable. Who waits for news takes no other's turn."""
+        turn = nullcontext() if asked.wait_s else self._slots
+        _, data = await self._call("POST", agent, REPORT_PATH, asked.wait_s + _ANSWER_S, asked, turn)
         return _read(PoolReport, data, agent)
 
     async def order(self, agent: AgentAddress, order: PoolOrder) -> PoolReport:
@@ -94,7 +96,13 @@ class Agents:
         return Digest(digest), data
 
     async def _call(
-        self, method: str, agent: AgentAddress, path: str, timeout_s: float, said: BaseModel | None = None
+        self,
+        method: str,
+        agent: AgentAddress,
+        path: str,
+        timeout_s: float,
+        said: BaseModel | None = None,
+        turn: AbstractAsyncContextManager[object] | None = None,
     ) -> tuple[str, bytes]:
         assert self._session is not None
         host = agent.host
@@ -106,7 +114,7 @@ class Agents:
             asked = self._session.request(
                 method, url, data=body, headers=headers, timeout=timeout, allow_redirects=False
             )
-            async with self._slots, asked as response:
+            async with turn or self._slots, asked as response:
                 data = await response.content.read(MAX_BUNDLE_BYTES + 1)
                 while chunk := await response.content.read(MAX_BUNDLE_BYTES + 1 - len(data)):
                     data += chunk

@@ -1,22 +1,24 @@
 """Why a Deployment's pods are not made: a quota, or a RuntimeClass that does not exist, shows in no pod.
 
-The Deployment says it in a condition. Only one that lacks pods is asked, and seldom.
+The Deployment says it in a condition. Only one that lacks pods is asked, once they have had time to come, and seldom.
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import SPEC_HASH_LABEL
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import DEPLOYMENT, REPLICA_SET, Object
 from conch_operator.kubernetes.pods.pod_status import one_line
+from conch_operator.resources.metadata import template_hash
 from conch_operator.state import Fault
 
-ASK_AGAIN_S = 5.0
 SOON_S = 1.0
-"""The same while it lacks pods and says nothing: a refusal is there a moment after the Deployment."""
+"""Until one that lacks pods is asked: most have them in less."""
+ASK_AGAIN_S = 5.0
+"""Between two questions, at most; the first ones come sooner, each after as long again as it has lacked pods."""
 _NO_LIMITS = "must specify limits"
 """A quota on limits says so; every container has requests, and all but the engine's have limits."""
 _SET_LIMITS = "Set spec.engine.resources.limits for what it names; the pods are made then."
@@ -24,11 +26,13 @@ _NEXT_STEP = "Raise what limits them or correct what it names; they are made the
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Lacking:
+    """A Deployment without all its pods."""
+
     spec_hash: str
-    complete: bool
-    fault: Fault | None
-    at_s: float
+    since_s: float
+    ask_at_s: float
+    fault: Fault | None = None
 
 
 class CreationFailures:
@@ -37,34 +41,31 @@ class CreationFailures:
     def __init__(self, api: KubernetesApi, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._clock = clock
-        self._answers: dict[tuple[str, str], _Answer] = {}
+        self._lacking: dict[tuple[str, str], _Lacking] = {}
 
-    async def fault(self, made: Object, present: int) -> Fault | None:
-        """Return why pods of a Deployment are not made, if it says so; `present`: its pods that stay."""
+    async def fault(self, made: Object, templates: Sequence[str], *, found: bool) -> Fault | None:
+        """Return why pods of a Deployment are not made, if it says so; `templates`: the hash of each that stays.
+
+        `found`: whether it was there before this operator, so that there may be a refusal already.
+        """
         meta = made["metadata"]
-        key, spec_hash = (meta["namespace"], meta["name"]), meta["labels"][SPEC_HASH_LABEL]
-        answer, now = self._answers.get(key), self._clock()
-        if self.is_complete(made, present):
+        key, spec_hash, now = (meta["namespace"], meta["name"]), meta["labels"][SPEC_HASH_LABEL], self._clock()
+        if has_all_pods(made, templates):
+            self._lacking.pop(key, None)
             return None
-        if answer is not None and answer.spec_hash == spec_hash:
-            told = answer.complete or answer.fault is not None
-            if now - answer.at_s < (ASK_AGAIN_S if told else SOON_S):
-                return answer.fault
+        lacking = self._lacking.get(key)
+        if lacking is None or lacking.spec_hash != spec_hash:
+            lacking = self._lacking[key] = _Lacking(spec_hash, now, now if found else now + SOON_S)
+        if now < lacking.ask_at_s:
+            return lacking.fault
         try:
             live = await self._api.get(DEPLOYMENT, *key)
-            complete = live is not None and is_complete(live)
             fault = await self._creation_failure(live) if live is not None else None
         except ApiError:  # what its pods say does not depend on it
-            return answer.fault if answer is not None and answer.spec_hash == spec_hash else None
-        self._answers[key] = _Answer(spec_hash, complete, fault, now)
+            fault = lacking.fault
+        pause_s = ASK_AGAIN_S if fault is not None else min(ASK_AGAIN_S, max(SOON_S, now - lacking.since_s))
+        self._lacking[key] = replace(lacking, ask_at_s=now + pause_s, fault=fault)
         return fault
-
-    def is_complete(self, made: Object, present: int) -> bool:
-        """Return whether a Deployment is known to have got all its pods, and has them; `present` as in `fault`."""
-        meta = made["metadata"]
-        answer = self._answers.get((meta["namespace"], meta["name"]))
-        known = answer is not None and answer.complete and answer.spec_hash == meta["labels"][SPEC_HASH_LABEL]
-        return known and present >= made["spec"]["replicas"]
 
     async def _creation_failure(self, deployment: Object) -> Fault | None:
         """Return why pods of a Deployment's last change are not made: its own condition may tell of one before."""
@@ -78,7 +79,13 @@ class CreationFailures:
 
     def keep_only(self, made: set[tuple[str, str]]) -> None:
         """Forget all Deployments but these, by namespace and name."""
-        self._answers = {key: answer for key, answer in self._answers.items() if key in made}
+        self._lacking = {key: lacking for key, lacking in self._lacking.items() if key in made}
+
+
+def has_all_pods(made: Object, templates: Sequence[str]) -> bool:
+    """Return whether a Deployment has all its pods; `templates`: the hash of each that stays."""
+    wanted: int = made["spec"]["replicas"]
+    return templates.count(template_hash(made)) >= wanted
 
 
 def is_complete(deployment: Object) -> bool:

@@ -1,6 +1,7 @@
 """What the node says about a pod that does not start, where its own status says nothing: volumes and pull secrets.
 
-Only such pods are asked about, and seldom. Secrets are not read: the node's Events name those that it misses.
+Only such pods are asked about, and seldom, all of a namespace at once: for each list the API server reads all Events
+there are. Secrets are not read: the node's Events name those that it misses.
 """
 
 import re
@@ -18,8 +19,8 @@ from conch_operator.state import EngineName, Fault
 
 ASK_AGAIN_S = 5.0
 FIRST_S = 1.0
-"""After which a pod that waits is asked about: most wait for less, and for each question the API server reads all
-Events of the namespace."""
+"""After which a pod that waits is asked about: most wait for less. No namespace is asked more often than this."""
+_OF_PODS = "involvedObject.kind=Pod,type=Warning"
 _MOUNT_REASONS = ("FailedMount", "FailedAttachVolume")
 _PULL_SECRET_REASON = "FailedToRetrieveImagePullSecret"
 _SECRET_NAMES = re.compile(r"secrets? \((?P<names>[^)]+)\)")
@@ -39,7 +40,9 @@ class PodEvents:
     ) -> None:
         self._api = api
         self._clock = clock
-        self._questions: CallsInFlight[EngineName, _Answer] = CallsInFlight(background)
+        self._questions: CallsInFlight[str, list[Object] | None] = CallsInFlight(background)
+        self._asked_at_s: dict[str, float] = {}
+        """When the Events of each namespace were last asked for."""
         self._answers: dict[EngineName, _Answer] = {}
         self._waiting_since_s: dict[EngineName, float] = {}
 
@@ -49,25 +52,43 @@ class PodEvents:
         self._answers = {name: answer for name, answer in self._answers.items() if name in waiting}
         now = self._clock()
         self._waiting_since_s = {name: self._waiting_since_s.get(name, now) for name in waiting}
-        due = {name: pod for name, pod in waiting.items() if self._is_due(name, now)}
-        answers = await self._questions.run({name: partial(self._ask, name, pod, now) for name, pod in due.items()})
-        self._answers |= {name: answer for name, answer in answers.items() if name in waiting}
+        due = {pod["metadata"]["namespace"] for name, pod in waiting.items() if self._is_due(name, pod, now)}
+        said = await self._questions.run({namespace: partial(self._ask, namespace) for namespace in due})
+        for namespace, events in said.items():
+            self._note(namespace, events, waiting, now)
         return {name: answer.fault for name, answer in self._answers.items() if answer.fault is not None}
 
-    def _is_due(self, name: EngineName, now: float) -> bool:
+    def _is_due(self, name: EngineName, pod: Object, now: float) -> bool:
+        asked_at_s = self._asked_at_s.get(pod["metadata"]["namespace"])
+        if asked_at_s is not None and now - asked_at_s < FIRST_S:
+            return False
         answer = self._answers.get(name)
-        if answer is None:
-            return now - self._waiting_since_s[name] >= FIRST_S
-        return now - answer.at_s >= ASK_AGAIN_S
+        return self._has_waited(name, now) if answer is None else now - answer.at_s >= ASK_AGAIN_S
 
-    async def _ask(self, name: EngineName, pod: Object, now: float) -> _Answer:
-        meta, before = pod["metadata"], self._answers.get(name)
+    def _has_waited(self, name: EngineName, now: float) -> bool:
+        return now - self._waiting_since_s[name] >= FIRST_S
+
+    async def _ask(self, namespace: str) -> list[Object] | None:
+        self._asked_at_s[namespace] = self._clock()
         try:
-            events = await self._api.list_all(CORE_EVENT, meta["namespace"], fields=f"involvedObject.uid={meta['uid']}")
+            return await self._api.list_all(CORE_EVENT, namespace, fields=_OF_PODS)
         except ApiError:
-            fault = before.fault if before is not None else None  # the pod's status says what it can without them
-            return _Answer(fault, now)
-        return _Answer(event_fault(pod, events), now)
+            return None  # the status of each pod says what it can without them
+
+    def _note(
+        self, namespace: str, events: list[Object] | None, waiting: Mapping[EngineName, Object], now: float
+    ) -> None:
+        """Keep what Events say about each pod that has waited there; without them, what was known of it."""
+        about: dict[str, list[Object]] = {}
+        for event in events or ():
+            about.setdefault(event["involvedObject"].get("uid", ""), []).append(event)
+        for name, pod in waiting.items():
+            if pod["metadata"]["namespace"] != namespace or not self._has_waited(name, now):
+                continue
+            before = self._answers.get(name)
+            known = None if before is None else before.fault
+            fault = known if events is None else event_fault(pod, about.get(pod["metadata"]["uid"], ()))
+            self._answers[name] = _Answer(fault, now)
 
 
 def is_waiting(pod: Object) -> bool:

@@ -66,7 +66,7 @@ def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) ->
     return ClusterEngine(
         name=pod_name(pod),
         model=ModelId(f"{meta['namespace']}/{meta['labels'][MODEL_LABEL]}"),
-        spec_hash=meta["labels"].get(SPEC_HASH_LABEL, ""),
+        spec_hash=pod_template(pod),
         contract=contract,
         phase=_phase(pod, fault, held=held),
         grpc=engine_address(pod),
@@ -80,6 +80,12 @@ def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) ->
 def pod_name(pod: Object) -> EngineName:
     """Return what the operator calls the engine in a pod."""
     return EngineName(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+
+
+def pod_template(pod: Object) -> str:
+    """Return the hash of the template that a pod was made from; empty where it does not say."""
+    said: str = pod["metadata"].get("labels", {}).get(SPEC_HASH_LABEL, "")
+    return said
 
 
 def agent_address(pod: Object) -> AgentAddress | None:
@@ -99,9 +105,12 @@ def serves(pod: Object) -> bool:
     return any(c["type"] == SERVING_GATE and c["status"] == "True" for c in pod["status"].get("conditions", ()))
 
 
-def pod_fault(pod: Object) -> Fault | None:
-    """Return why the cluster cannot start a pod; None when nothing is known to be wrong."""
-    if (unschedulable := _unschedulable(pod.get("status", {}).get("conditions", ()))) is not None:
+def pod_fault(pod: Object, what_decides: str = _WHAT_DECIDES) -> Fault | None:
+    """Return why the cluster cannot start a pod; None when nothing is known to be wrong.
+
+    `what_decides`: a sentence on what its author may change so that a node takes it.
+    """
+    if (unschedulable := _unschedulable(pod.get("status", {}).get("conditions", ()), what_decides)) is not None:
         return unschedulable
     for status in statuses_of(pod):
         waiting = status.get("state", {}).get("waiting", {})
@@ -175,13 +184,13 @@ def _phase(pod: Object, fault: Fault | None, *, held: bool) -> EnginePhase:
     return EnginePhase.RUNNING if "running" in state else EnginePhase.STARTING
 
 
-def _unschedulable(conditions: Iterable[Object]) -> Fault | None:
+def _unschedulable(conditions: Iterable[Object], what_decides: str) -> Fault | None:
     for condition in conditions:
         if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
             if (missing := missing_object(one_line(condition.get("message", "")))) is not None:
                 return missing
             cause = one_line(condition.get("message", "")).rstrip(".")
-            return Fault(Reason.UNSCHEDULABLE, f"No node can run the engine: {cause}. {_WHAT_DECIDES}")
+            return Fault(Reason.UNSCHEDULABLE, f"No node can run the engine: {cause}. {what_decides}")
     return None
 
 

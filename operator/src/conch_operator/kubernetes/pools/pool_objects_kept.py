@@ -8,13 +8,14 @@ from functools import partial
 from conch_contracts.conditions import Reason
 from conch_contracts.names import OPERATOR, PoolId
 from conch_operator.agent.tokens import AgentTokens
-from conch_operator.kubernetes.api.client import KubernetesApi
+from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import DEPLOYMENT, NETWORK_POLICY, Object
 from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused, key_of
 from conch_operator.kubernetes.pods.creation_failures import CreationFailures
 from conch_operator.kubernetes.pods.pod_owners import OF_POOLS
-from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
+from conch_operator.reconcile.calls_in_flight import AGAIN_S, AWAITED, Background, CallsInFlight
 from conch_operator.resources.engine_image import NotSupported
+from conch_operator.resources.metadata import template_hash
 from conch_operator.resources.pool_objects import PoolObject, make_pool_objects
 from conch_operator.settings import EngineSettings
 from conch_operator.state import Fault
@@ -42,9 +43,11 @@ class KeptObjects:
         self._settings = settings
         kinds = (DEPLOYMENT, NETWORK_POLICY) if settings.network_policy.enabled else (DEPLOYMENT,)
         self._owned = OwnedObjects(api, namespaces, kinds, OF_POOLS.selector, background, instance, _WITHOUT_PODS)
+        self._background = background
         self._making: CallsInFlight[PoolId, Fault | None] = CallsInFlight(background)
         self._creation_failures = CreationFailures(api, clock)
         self._faults: dict[PoolId, Fault] = {}
+        self._templates: Mapping[PoolId, str] = {}
 
     async def observe(self) -> Sequence[Object]:
         """Read what is there and return the pools' Deployments; raises ApiError."""
@@ -52,9 +55,12 @@ class KeptObjects:
         return self._owned.of_kind(DEPLOYMENT)
 
     async def make(
-        self, pools: Mapping[PoolId, PoolObject], staying: Callable[[PoolId], int]
+        self, pools: Mapping[PoolId, PoolObject], staying: Callable[[PoolId], Sequence[str]]
     ) -> Mapping[PoolId, Fault]:
-        """Make them be as they should be; return why those of some pools are not. `staying`: how many pods one has."""
+        """Make them be as they should be; return why those of some pools are not.
+
+        `staying`: the template hash of each pod of one that nobody has begun to end.
+        """
         groups: dict[PoolId, Sequence[Object]] = {}
         unmade: dict[PoolId, Fault] = {}
         for pool_id, pool in pools.items():
@@ -62,8 +68,9 @@ class KeptObjects:
                 groups[pool_id] = make_pool_objects(pool, self._settings, self._tokens)
             except NotSupported as error:
                 unmade[pool_id] = Fault(Reason.NOT_HERE, str(error))
+        self._templates = {pool: template_hash(made[-1]) for pool, made in groups.items()}
         said = await self._making.run(
-            {pool: partial(self._ensure, made, staying(pool)) for pool, made in groups.items()}
+            {pool: partial(self._ensure, pool, made, staying(pool)) for pool, made in groups.items()}
         )
         self._faults = {pool: fault for pool, fault in self._faults.items() if pool in groups and pool not in said}
         self._faults |= {pool: fault for pool, fault in said.items() if fault is not None and pool in groups}
@@ -72,11 +79,19 @@ class KeptObjects:
         self._creation_failures.keep_only({(namespace, name) for _, namespace, name in wanted})
         return self._faults | unmade
 
-    async def _ensure(self, made: Sequence[Object], staying: int) -> Fault | None:
+    def template(self, pool: PoolId) -> str | None:
+        """Return the hash of the template that the pod of a pool is to have; None where none can be made."""
+        return self._templates.get(pool)
+
+    async def _ensure(self, pool: PoolId, made: Sequence[Object], staying: Sequence[str]) -> Fault | None:
         for one in made:  # without its NetworkPolicy, which comes first, a server would be open to everybody
             try:
                 await self._owned.ensure(one)
             except Refused as error:
                 said = str(error).rstrip(".")
                 return Fault(Reason.REJECTED, f"The API server refused an object of the pool: {said}. {_NEXT_STEP}")
-        return await self._creation_failures.fault(made[-1], staying)
+            except ApiError as error:  # without an answer
+                log.warning("A pool was not made; it is tried again.", extra={"pool": pool, "error": str(error)})
+                self._background.changed_in(AGAIN_S)
+                return self._faults.get(pool)
+        return await self._creation_failures.fault(made[-1], staying, found=True)

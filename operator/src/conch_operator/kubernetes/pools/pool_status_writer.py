@@ -1,7 +1,7 @@
 """Writes the status of each EnginePool; nothing that the object says already."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from pydantic import ValidationError
@@ -14,7 +14,7 @@ from conch_operator.kubernetes.api.kinds import ENGINE_POOL, Object
 from conch_operator.kubernetes.pools.pool_pods import PoolPods
 from conch_operator.kubernetes.pools.pooled_engines import PooledEngines
 from conch_operator.kubernetes.pools.wanted_pools import WantedPools
-from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
+from conch_operator.reconcile.calls_in_flight import AGAIN_S, AWAITED, Background, CallsInFlight
 from conch_operator.state import ClusterEngine, DesiredModel, EnginePhase, Fault
 from conch_operator.timestamps import timestamp
 
@@ -33,32 +33,41 @@ class PoolStatusWriter:
         self._api = api
         self._engines = engines
         self._pods = pods
+        self._background = background
         self._writing: CallsInFlight[PoolId, None] = CallsInFlight(background)
 
     async def write(self, wanted: WantedPools, models: Sequence[DesiredModel]) -> None:
         """Write the statuses that have changed; an object that has gone meanwhile is no error."""
         changed = {}
+        loaded = self._loaded()
         for pool_id, item in wanted.objects.items():
             placed = sum(model.deployment.pool_id == pool_id for model in models)
-            body = pool_status(item, self._fault(pool_id, wanted), self._loaded(pool_id), placed, timestamp())
+            body = pool_status(
+                item,
+                self._fault(pool_id, wanted),
+                self._engines.unapplied(pool_id),
+                loaded.get(pool_id, []),
+                placed,
+                timestamp(),
+            )
             if body != item.get("status"):
                 changed[pool_id] = partial(self._write, item, body)
         await self._writing.run(changed)
 
     def _fault(self, pool: PoolId, wanted: WantedPools) -> Fault | None:
-        if pool in wanted.unreadable:
-            return Fault(Reason.SPEC_INVALID, f"{wanted.unreadable[pool]}. What serves it goes on as it is.")
         pod = self._pods.current(pool)
         if pod is not None and pod.answers:
             return None
+        if pool not in wanted.pools:
+            return self._engines.unapplied(pool)
         return self._engines.fault_of(pool) or Fault(Reason.ENGINE_STARTING, "The pool's server is being started.")
 
-    def _loaded(self, pool: PoolId) -> list[ClusterEngine]:
-        return [
-            engine
-            for engine in self._engines.engines()
-            if engine.pool == pool and engine.phase in (EnginePhase.RUNNING, EnginePhase.STOPPING)
-        ]
+    def _loaded(self) -> Mapping[PoolId, list[ClusterEngine]]:
+        found: dict[PoolId, list[ClusterEngine]] = {}
+        for engine in self._engines.engines():
+            if engine.pool is not None and engine.phase in (EnginePhase.RUNNING, EnginePhase.STOPPING):
+                found.setdefault(engine.pool, []).append(engine)
+        return found
 
     async def _write(self, item: Object, body: Object) -> None:
         meta = item["metadata"]
@@ -66,22 +75,35 @@ class PoolStatusWriter:
             await self._api.patch(ENGINE_POOL, meta["namespace"], meta["name"], {"status": body}, "status")
         except ApiError as error:
             if not error.answered:
-                raise
+                self._background.changed_in(AGAIN_S)
             if error.status != 404:
                 log.warning("A status was not written.", extra={"pool": meta["name"], "error": str(error)})
 
 
-def pool_status(item: Object, fault: Fault | None, loaded: Sequence[ClusterEngine], placed: int, now: str) -> Object:
-    """Return the status as the object is to hold it."""
+def pool_status(
+    item: Object,
+    fault: Fault | None,
+    unapplied: Fault | None,
+    loaded: Sequence[ClusterEngine],
+    placed: int,
+    now: str,
+) -> Object:
+    """Return the status as the object is to hold it.
+
+    `fault`: why no server answers; `unapplied`: why the one that does is not what the object asks for.
+    """
     generation: int = item["metadata"]["generation"]
-    ready = Condition(
-        type=ConditionType.READY,
-        status=ConditionStatus.TRUE if fault is None else ConditionStatus.FALSE,
-        reason=Reason.READY if fault is None else fault.reason,
-        message="" if fault is None else fault.message,
-        last_transition_time=now,
-        observed_generation=generation,
-    )
+    conditions = _conditions(item)
+    for kind, why in ((ConditionType.READY, fault), (ConditionType.APPLIED, unapplied)):
+        new = Condition(
+            type=kind,
+            status=ConditionStatus.TRUE if why is None else ConditionStatus.FALSE,
+            reason=Reason.READY if why is None else why.reason,
+            message="" if why is None else why.message,
+            last_transition_time=now,
+            observed_generation=generation,
+        )
+        conditions = set_condition(conditions, new)
     sizes = {engine.model.partition("/")[2]: engine.memory_bytes for engine in loaded}
     status = EnginePoolStatus(
         observed_generation=generation,
@@ -91,7 +113,7 @@ def pool_status(item: Object, fault: Fault | None, loaded: Sequence[ClusterEngin
         residents=tuple(
             Resident(name=name, memory_bytes=size) for name, size in sorted(sizes.items())[:MOST_RESIDENTS]
         ),
-        conditions=set_condition(_conditions(item), ready),
+        conditions=conditions,
     )
     return status.model_dump(mode="json", by_alias=True, exclude_none=True)
 

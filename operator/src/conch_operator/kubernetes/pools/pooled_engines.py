@@ -8,9 +8,11 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, PoolId
+from conch_operator.agent.graph_cache import CACHE
 from conch_operator.agent.pool_messages import PoolOrder, PoolReport
 from conch_operator.engine_pools.shared_server import Loadable
 from conch_operator.kubernetes.pods.agent_client import AT_ONCE, Agents, AgentUnavailable
@@ -21,13 +23,13 @@ from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsI
 from conch_operator.reconcile.placement_faults import pool_fault, spec_fault
 from conch_operator.reconcile.plan import Acted, Plan
 from conch_operator.reconcile.recipe_files import repository_files
-from conch_operator.resources.pool_objects import CACHE
 from conch_operator.state import ClusterEngine, DesiredModel, EngineComponent, EngineName, EnginePhase, Fault
 
 log = logging.getLogger(__name__)
 
 _EARLIER = 1000
-"""Of two pods made in the same second, loads in the newer one count as later ones anyway."""
+"""The loads of a newer pod count above those of an older one, up to 999 each."""
+_ON_ITS_WAY = Fault(Reason.ROLLING_OUT, "The pod that the pool asks for is being started; one before it may serve.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,12 @@ class _Told:
 class PooledEngines:
     """Has models loaded and unloaded."""
 
-    def __init__(self, kept: KeptObjects, pods: PoolPods, agents: Agents, background: Background = AWAITED) -> None:
+    def __init__(
+        self, kept: KeptObjects, pods: PoolPods, agents: Agents, background: Background = AWAITED, *, fence: int
+    ) -> None:
+        """Order in the name of the operator that has this fence."""
+        self._fence = fence
+        self._numbers = count(1)
         self._kept = kept
         self._pods = pods
         self._agents = agents
@@ -53,6 +60,8 @@ class PooledEngines:
         self._ordering: CallsInFlight[str, PoolReport | None] = CallsInFlight(background, AT_ONCE)
         self._releasing: CallsInFlight[str, bool] = CallsInFlight(background, AT_ONCE)
         self._faults: Mapping[PoolId, Fault] = {}
+        self._refused: Mapping[PoolId, Fault] = {}
+        """Why objects of pools cannot be made."""
 
     async def observe(self, wanted: WantedPools) -> None:
         """Read what is there; raises ApiError when it is not known completely."""
@@ -65,6 +74,8 @@ class PooledEngines:
             if name not in there and pool in wanted.pools
         }
         self._stopping &= there
+        serving = {pod.uid for pool in self._pods.pools if (pod := self._pods.current(pool)) is not None}
+        self._told = {uid: told for uid, told in self._told.items() if uid in serving}
 
     def engines(self) -> tuple[ClusterEngine, ...]:
         """Return the engines of all pools, as they were last read."""
@@ -83,13 +94,13 @@ class PooledEngines:
         return None
 
     def fault_of(self, pool: PoolId) -> Fault | None:
-        """Return why a pool's server does not run; None while it does, or is only starting."""
+        """Return why a pool's server does not run or cannot be told anything; None while it does, or only starts."""
         return self._faults.get(pool)
 
     async def act(self, steps: Plan) -> Acted:
         """Make the objects of every pool, and have loaded and unloaded what the plan names."""
-        refused = await self._kept.make(self._wanted.pools, self._pods.staying)
-        self._faults = {pool: fault for pool in self._wanted.pools if (fault := self._fault(pool, refused)) is not None}
+        self._refused = await self._kept.make(self._wanted.pools, self._pods.staying)
+        self._faults = {pool: fault for pool in self._wanted.pools if (fault := self._fault(pool)) is not None}
         for component in steps.start:
             self._start(component)
         stop = frozenset(steps.stop)
@@ -115,7 +126,7 @@ class PooledEngines:
             contract=component.contract,
             tokenizer=component.tokenizer,
             longest_load_s=self._wanted.pools[pool].spec.max_load,
-            files=repository_files(component.recipe, CACHE),
+            files=repository_files(component.recipe, f"{CACHE}/{component.recipe.triton_model}"),
         )
         self._starting[component.name] = (pool, loadable)
 
@@ -129,9 +140,12 @@ class PooledEngines:
             there = {engine.name for engine in pod.report.models}
             load = tuple(loadable for wanted_in, loadable in self._starting.values() if wanted_in == pool)
             keep = there - self._stopping
-            order = PoolOrder(keep=tuple(sorted(keep)), load=load, restart=tuple(sorted(restart & there)))
+            anew = tuple(sorted(restart & there))
             told = _Told(pod.report.agent, frozenset(keep | {loadable.name for loadable in load}))
-            if order.restart or self._told.get(pod.uid) != told:
+            if anew or self._told.get(pod.uid) != told:
+                order = PoolOrder(
+                    fence=self._fence, number=next(self._numbers), keep=tuple(sorted(keep)), load=load, restart=anew
+                )
                 calls[pod.uid] = partial(self._tell, pod, order, told)
         said = await self._ordering.run(calls)
         for uid, report in said.items():
@@ -179,13 +193,26 @@ class PooledEngines:
             return self._unreadable(pool)
         return spec_fault(model.deployment) or pool_fault(model.deployment, pool, found.spec if found else None)
 
-    def _fault(self, pool: PoolId, refused: Mapping[PoolId, Fault]) -> Fault | None:
+    def _fault(self, pool: PoolId) -> Fault | None:
         pod = self._pods.current(pool)
-        if pod is not None and pod.live:
+        if pod is not None and pod.live and not pod.silent:
             return None
-        fault = (None if pod is None else pod.fault) or refused.get(pool)
-        name = pool.partition("/")[2]
-        return None if fault is None else Fault(fault.reason, f"The EnginePool {name} has no server: {fault.message}")
+        fault = (None if pod is None else pod.fault) or self._refused.get(pool)
+        name, lacks = pool.partition("/")[2], "takes no orders" if pod is not None and pod.live else "has no server"
+        return None if fault is None else Fault(fault.reason, f"The EnginePool {name} {lacks}: {fault.message}")
+
+    def unapplied(self, pool: PoolId) -> Fault | None:
+        """Return why what serves a pool is not what it asks for; None where it is."""
+        if pool in self._wanted.unreadable:
+            fault = self._unreadable(pool)
+            return replace(fault, message=f"{fault.message} What serves it goes on as it is.")
+        if pool in self._refused:
+            return self._refused[pool]
+        planned, current = self._kept.template(pool), self._pods.current(pool)
+        if current is not None and current.template == planned and (current.live or current.restarts):
+            return None
+        coming = [pod for pod in (current, *self._pods.coming(pool)) if pod is not None and pod.template == planned]
+        return next((pod.fault for pod in coming if pod.fault is not None), _ON_ITS_WAY)
 
     def _unreadable(self, pool: PoolId) -> Fault:
         cause = self._wanted.unreadable[pool].rstrip(".")

@@ -93,4 +93,4 @@ class ResponseSender(Generic[E, R]):
     def _until_next_question(self) -> float:
         if not self._asked:
             return _IDLE_S
-        return max(0.0, self._asked[0][0] + self._interval_s() - time.monotonic())
+        return self._asked[0][0] + self._interval_s() - time.monotonic()

@@ -233,7 +233,7 @@ class SpeechScheduler:
         if window.request.timed:
             lead.append(vocabulary.no_times_id)
         ids = np.array([*lead, *text, vocabulary.ending_ids[0]][: self._model.context], np.int64)
-        frames = max(1, math.ceil(len(window.request.pcm) / (2 * HOP)))
+        frames = math.ceil(len(window.request.pcm) / (2 * HOP))
         scores = self._model.attention(row, ids, vocabulary.alignment_heads, frames)
         boundaries = boundary_times(scores, len(lead), len(text), self._filter_width)
         return times_of_answer(made, vocabulary.first_time_id, boundaries)

@@ -1,6 +1,6 @@
 """What differs between the protocols that answers speak, whichever API they are of: errors, and how a stream rests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from conch_contracts.headers import REQUEST_ID
@@ -10,6 +10,9 @@ from conch_kit.errors import InvalidRequest, ServiceError
 from conch_kit.http_server.refusal import RefusalAnswer, openai_refusal
 
 MESSAGES_PREFIX = "/v1/messages"
+_MODELS_PREFIX = "/v1/models"
+"""Of paths that both protocols have; what the requests of Anthropic's clients have there is the header."""
+_ANTHROPICS_HEADER = b"anthropic-version"
 _ANTHROPICS_REQUEST_ID = "request-id"
 
 
@@ -48,9 +51,9 @@ MESSAGES = AnswerProtocol(
 )
 
 
-def protocol_of(path: str) -> AnswerProtocol:
-    """Return the protocol that a path speaks, be anything served there or not."""
-    if path.startswith(MESSAGES_PREFIX) and path[len(MESSAGES_PREFIX) :][:1] in ("", "/"):
+def protocol_of(path: str, headers: Collection[bytes] = ()) -> AnswerProtocol:
+    """Return the protocol that a request speaks, be anything served under its path or not."""
+    if _is_below(MESSAGES_PREFIX, path) or (_ANTHROPICS_HEADER in headers and _is_below(_MODELS_PREFIX, path)):
         return MESSAGES
     return OPENAI
 
@@ -61,3 +64,7 @@ def refused_head(target: bytes, message: str, request_id: str) -> RefusalAnswer:
         return openai_refusal(target, message, request_id)
     body = anthropic_errors.body_of(InvalidRequest(message), request_id)
     return RefusalAnswer(body, (REQUEST_ID, _ANTHROPICS_REQUEST_ID))
+
+
+def _is_below(prefix: str, path: str) -> bool:
+    return path.startswith(prefix) and path[len(prefix) :][:1] in ("", "/")

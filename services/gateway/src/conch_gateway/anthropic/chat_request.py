@@ -153,7 +153,9 @@ def _thinking(request: PromptFields, route: Route) -> dict[str, object]:
         case None | NoThinking():
             return {} if thinking is None else {"reasoning_effort": "none"}
         case ThinkingBudget() | FreeThinking():
-            shown: dict[str, object] = {} if thinking.display != "omitted" else {"include_reasoning": False}
+            shown: dict[str, object] = (
+                {"include_reasoning": False} if thinking.display in ("omitted", "updates") else {}
+            )
     if isinstance(thinking, FreeThinking):
         return shown
     marked = route.chat.reasoning is not ReasoningParser.NONE

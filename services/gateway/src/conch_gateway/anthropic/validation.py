@@ -28,6 +28,8 @@ P = TypeVar("P", bound=PromptFields)
 
 _NO_SERVER_TOOLS = "the client runs all tools, so no other results can be read"
 _TEXT_DOCUMENTS = "only documents of text can be read: send the text with a source of the type 'text'"
+_TEXT_SYSTEM = "the system prompt consists of text"
+_NO_PICTURES_INSIDE = "a document is read as text: send its pictures as blocks of the type 'image', beside it"
 _CLIENT_TOOLS = "the client runs all tools: send 'name', 'description' and 'input_schema'"
 
 _READABLE = frozenset({"text", "image", "document", "search_result"})
@@ -57,7 +59,7 @@ def validate(kind: type[P], document: dict[str, object]) -> Validated[P]:
 
 def _refuse_blocks(document: Mapping[str, object]) -> None:
     """Raise for blocks of types that no model here can read."""
-    _refuse_within(document.get("system"), "system", frozenset({"text"}))
+    _refuse_within(document.get("system"), "system", frozenset({"text"}), _TEXT_SYSTEM)
     for index, turn in enumerate(_objects(document.get("messages"))):
         content = turn.get("content")
         where = f"messages.{index}.content"
@@ -67,18 +69,27 @@ def _refuse_blocks(document: Mapping[str, object]) -> None:
                 _refuse_within(block.get("content"), f"{where}.{at}.content", _READABLE)
 
 
-def _refuse_within(blocks: object, where: str, known: frozenset[str]) -> None:
+def _refuse_within(blocks: object, where: str, known: frozenset[str], why: str = "") -> None:
     for index, block in enumerate(_objects(blocks)):
         kind, source = block.get("type"), block.get("source")
         if isinstance(kind, str) and kind not in known:
-            raise unsupported(f"{where}.{index}.type", _why(kind))
-        form = source.get("type") if isinstance(source, dict) else None
+            raise unsupported(f"{where}.{index}.type", why or _why(kind))
+        form, inside = (source.get("type"), source.get("content")) if isinstance(source, dict) else (None, None)
         if not isinstance(form, str):
             continue
         if kind == "document" and form not in _TEXT_SOURCES:
             raise unsupported(f"{where}.{index}.source.type", _TEXT_DOCUMENTS)
+        if kind == "document":
+            _refuse_pictures(inside, f"{where}.{index}.source.content")
         if kind == "image" and form in OF_SOURCES:
             raise unsupported(f"{where}.{index}.source.type", OF_SOURCES[form])
+
+
+def _refuse_pictures(blocks: object, where: str) -> None:
+    """Raise for a picture in a document, which models here read as one text."""
+    for index, block in enumerate(_objects(blocks)):
+        if block.get("type") == "image":
+            raise unsupported(f"{where}.{index}.type", _NO_PICTURES_INSIDE)
 
 
 def _why(kind: str) -> str:

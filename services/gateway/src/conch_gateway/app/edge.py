@@ -69,7 +69,7 @@ class Edge:
         exchange = Exchange.begin(scope, now=self._clock())
         request_id_var.set(exchange.request_id)
         exchange.reply_headers.extend(self._cors.headers(exchange.headers))
-        protocol = protocol_of(exchange.path)
+        protocol = protocol_of(exchange.path, exchange.headers)
         if protocol.id_header is not None:
             exchange.reply_headers.append((protocol.id_header, exchange.request_id.encode()))
         client = client_connection(scope)

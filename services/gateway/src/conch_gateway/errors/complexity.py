@@ -13,10 +13,14 @@ MAX_TEXTS = 100_000
 MAX_CONTAINERS = 50_000
 """Objects and lists, into each of which somebody must look."""
 
+LONG = 256 * 1024
+"""Bytes from which on it is worth a try that there are few of a character: most of a body is pictures then, or ids."""
+_FEW = 1000
+
 
 def check_complexity(data: bytes, param: str | None = None) -> None:
     """Raise InvalidRequest for JSON that would hold the interpreter for a tenth of a second."""
-    if len(data) <= MAX_CONTAINERS or not _is_complex(data, data.count(b'"') // 2):
+    if len(data) <= MAX_CONTAINERS or not _is_complex(data, count(data, b'"') // 2):
         return
     # Without what is escaped, every second piece between quotes is a text.
     pieces = data.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"', 2 * MAX_TEXTS + 2)
@@ -28,8 +32,26 @@ def check_complexity(data: bytes, param: str | None = None) -> None:
 
 
 def count(data: bytes, signs: bytes) -> int:
-    """Return how many of these characters there are; to leave them out is faster than to count each of them."""
-    return len(data) - len(data.translate(None, signs))
+    """Return how many of these characters there are; to leave them out is faster than to count each of many."""
+    found = count_few(data, signs) if len(data) > LONG else None
+    return len(data) - len(data.translate(None, signs)) if found is None else found
+
+
+def count_few(data: bytes, signs: bytes) -> int | None:
+    """Return how many of these characters there are, None for more than a few.
+
+    A search goes over the base64 of a picture, which has none of them, at ten times the speed of all that looks at
+    each character.
+    """
+    found = 0
+    for sign in signs:
+        at = data.find(sign)
+        while at >= 0:
+            found += 1
+            if found > _FEW:
+                return None
+            at = data.find(sign, at + 1)
+    return found
 
 
 def _is_complex(data: bytes, texts: int) -> bool:

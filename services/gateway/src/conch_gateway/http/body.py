@@ -12,7 +12,7 @@ from contextlib import suppress
 import jiter
 
 from conch_gateway.errors.bad_request import MAX_PARAM_CHARS, invalid
-from conch_gateway.errors.complexity import check_complexity, count
+from conch_gateway.errors.complexity import LONG, check_complexity, count, count_few
 from conch_gateway.errors.nesting import MAX_DEPTH, check_depth
 from conch_kit.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
 from conch_kit.http.asgi import ClientGone, Message, Receive
@@ -93,7 +93,8 @@ def parse(body: bytes) -> dict[str, object]:
     if count(body, b"[{") > MAX_DEPTH:
         for name, value in document.items():
             check_depth(value, name, MAX_DEPTH - 1)
-    if _may_overflow(body):
+    few_values = len(body) > LONG and count_few(body, b",:") is not None
+    if few_values or _may_overflow(body):
         _check_finite(document)
     return document
 

@@ -26,6 +26,13 @@ MAX_HEADER_BYTES = 4096
 
 _BOUNDARY = re.compile(rb"[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]")
 _PLAIN_ENCODINGS = (b"7bit", b"8bit", b"binary")
+_TOO_MUCH = {
+    "Maximum header size exceeded": f"a line in the head of a part has more than {MAX_HEADER_BYTES} bytes; give the "
+    "file a shorter name",
+    "Maximum header count exceeded": f"a part has more than {MAX_HEADERS} headers; leave out all but "
+    "content-disposition and content-type",
+}
+"""What the parser calls what it does not take, and what a client is told."""
 _SILENT = logging.Logger("python_multipart", logging.CRITICAL + 1)
 """The parser warns of whatever is wrong with a body; its client hears of that."""
 
@@ -79,6 +86,8 @@ class FormParser:
         self._names: list[bytes] = []
         self._values: list[bytes] = []
         self._in_file = False
+        self._is_file = False
+        """Whether the part has a file name, whatever its field."""
         self._name = ""
         self._text: list[bytes] = []
         self._text_bytes = 0
@@ -105,8 +114,9 @@ class FormParser:
             data = self._begun(data)
         try:
             self._parser.write(data)
-        except FormParserError:
-            raise invalid_form("a boundary, or the head of a part, is malformed") from None
+        except FormParserError as error:
+            why = _TOO_MUCH.get(str(error), "a boundary, or the head of a part, is malformed")
+            raise invalid_form(why) from None
 
     def finish(self) -> None:
         """Hear that the body has ended; raises InvalidRequest where the form has not."""
@@ -143,11 +153,11 @@ class FormParser:
         self._values[-1] += data[start:end]
 
     def _head_ends(self) -> None:
-        name, has_file_name = _disposition(self._names, self._values)
+        name, self._is_file = _disposition(self._names, self._values)
         self._name = name
         if name != self._file_name:
             return
-        if not has_file_name:
+        if not self._is_file:
             raise UnprocessableContent(
                 f"Expected '{name}' to be a file, found a text: its part has no 'filename'.", param=name
             )
@@ -160,22 +170,37 @@ class FormParser:
         if self._in_file:
             self.file_bytes += size
             if self.file_bytes > self._max_file_bytes:
-                raise too_large(self._max_file_bytes)
+                raise too_large(self._max_file_bytes, self._file_name)
             self._on_file(data[start:end] if size < len(data) else data)
             return
         self._text_bytes += size
         if self._text_bytes > MAX_FIELD_BYTES:
-            raise invalid(self._name[:MAX_PARAM_CHARS], f"expected at most {MAX_FIELD_BYTES} bytes")
+            raise self._no_text(f"expected at most {MAX_FIELD_BYTES} bytes")
         self._text.append(data[start:end])
 
     def _part_ends(self) -> None:
         if self._in_file:
             self._in_file = False
             return
-        self.fields.append(FormField(self._name, _text(self._name, b"".join(self._text))))
+        self.fields.append(FormField(self._name, self._read_text()))
 
     def _ends(self) -> None:
         self.complete = True
+
+    def _read_text(self) -> str:
+        try:
+            text = b"".join(self._text).decode()
+        except UnicodeDecodeError:
+            raise self._no_text("expected text in UTF-8") from None
+        if "\0" in text:
+            raise self._no_text("expected text without the character NUL")
+        return text
+
+    def _no_text(self, why: str) -> InvalidRequest:
+        """Return the error for a field that holds no text; some clients send text with a file name too."""
+        if self._is_file:
+            why = f"expected text, found a file; send the file in the field '{self._file_name}'"
+        return invalid(self._name[:MAX_PARAM_CHARS], why)
 
 
 def twice(name: str) -> InvalidRequest:
@@ -183,9 +208,12 @@ def twice(name: str) -> InvalidRequest:
     return invalid(name[:MAX_PARAM_CHARS], "it is given more than once")
 
 
-def too_large(limit: int) -> BodyTooLarge:
+def too_large(limit: int, name: str) -> BodyTooLarge:
     """Return the error for a file above the limit, in OpenAI's words."""
-    return BodyTooLarge(f"Maximum content size limit ({limit}) exceeded.", param=None)
+    return BodyTooLarge(
+        f"Maximum content size limit ({limit}) exceeded. Compress the file, as mp3 for one, or send it in pieces.",
+        param=name,
+    )
 
 
 def _disposition(names: Sequence[bytes], values: Sequence[bytes]) -> tuple[str, bool]:
@@ -208,13 +236,3 @@ def _disposition(names: Sequence[bytes], values: Sequence[bytes]) -> tuple[str, 
         return name.decode(), b"filename" in options or extended
     except UnicodeDecodeError:
         raise invalid_form("a part's name is not UTF-8") from None
-
-
-def _text(name: str, content: bytes) -> str:
-    try:
-        text = content.decode()
-    except UnicodeDecodeError:
-        raise invalid(name[:MAX_PARAM_CHARS], "expected text in UTF-8") from None
-    if "\0" in text:
-        raise invalid(name[:MAX_PARAM_CHARS], "expected text without the character NUL")
-    return text

@@ -22,7 +22,7 @@ async def read_form(
     parser = FormParser(boundary_of(headers), FILE, spool.add, max_file_bytes=max_file_bytes)
     announced = headers.get(b"content-length", b"")
     if announced.isdigit() and (len(announced) > 18 or int(announced) > max_file_bytes + MAX_FORM_BYTES):
-        raise too_large(max_file_bytes)
+        raise too_large(max_file_bytes, FILE)
     size = 0
     while True:
         message: Message = await receive()
@@ -32,7 +32,9 @@ async def read_form(
         size += len(piece)
         parser.feed(piece)
         if size - parser.file_bytes > MAX_FORM_BYTES:
-            raise BodyTooLarge(f"Expected at most {MAX_FORM_BYTES} bytes beside the file.")
+            raise BodyTooLarge(
+                f"Expected at most {MAX_FORM_BYTES} bytes beside the file; send fewer and shorter fields."
+            )
         await spool.settle()
         if not message.get("more_body", False):
             parser.finish()

@@ -196,7 +196,7 @@ class Admission:
             queue.join(waiter)
             queue.serve()  # those before it may be waiting for an engine that it does not need
             try:
-                async with asyncio.timeout(max(0.0, wait_s)):
+                async with asyncio.timeout(wait_s):
                     return await waiter.granted
             except BaseException as exc:
                 queue.leave(waiter)

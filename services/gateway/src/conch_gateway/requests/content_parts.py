@@ -10,7 +10,7 @@ from typing import Any
 
 from conch_contracts.messages.generation import PictureForm
 from conch_contracts.messages.pictures import MOST_URL_BYTES
-from conch_contracts.messages.tokenization import Picture, PictureLimits
+from conch_contracts.messages.tokenization import Picture, PictureLimits, without_white_space
 from conch_contracts.openai.chat import ChatMessage, ImagePart, TextPart
 from conch_contracts.records import Dialect, PictureProfile, Route
 from conch_gateway.errors.bad_request import invalid, unsupported, unsupported_by_model
@@ -22,6 +22,9 @@ _FORMS: Mapping[Dialect, PictureForm] = {Dialect.VLLM: PictureForm.PNG}
 OWN_NAME = "named"
 """Of a part that was translated from another API: what that API calls it."""
 
+_KINDS = ("text", "image_url", "refusal")
+"""The types of parts; the last is the assistant's alone."""
+_NO_PICTURE = "expected a URL, or an object with one as 'url', found null"
 _SHOWN_BY = ("user", "tool")
 _TYPES = ("png", "jpeg", "jpg", "webp", "gif")
 _DATA = re.compile(r"data:(?P<type>[^;,]{0,100})(?:;[^;,]{1,100}){0,4}?;base64,", re.IGNORECASE)
@@ -161,8 +164,11 @@ def _refuse_within(parts: object, where: str) -> None:
         instead = instead_of(kind, "image_url")
         if instead is not None:
             raise unsupported(f"{where}.{at}.type", instead)
+        if kind not in _KINDS:
+            raise invalid(f"{where}.{at}.type", f"expected 'text' or 'image_url', found '{kind[:40]}'")
         if kind == "image_url" and part.get("image_url", "") is None:
-            raise unsupported(f"{where}.{at}.image_url", NO_KEPT_PICTURE)
+            name = f"{where}.{at}.image_url"
+            raise unsupported(name, NO_KEPT_PICTURE) if part.get("uuid") else invalid(name, _NO_PICTURE)
 
 
 def _pictures(message: ChatMessage) -> Iterator[tuple[int, ImagePart]]:
@@ -201,7 +207,7 @@ def _data(url: str, profile: PictureProfile, where: str) -> str:
     if not data:
         raise invalid(where, "expected the file in base64 behind 'base64,', found nothing")
     size = _size(data)
-    if size > profile.max_bytes and (size := _size("".join(data.split()))) > profile.max_bytes:
+    if size > profile.max_bytes and (size := _size(without_white_space(data))) > profile.max_bytes:
         raise invalid(where, f"expected a file of at most {profile.max_bytes} bytes, found {size}")
     return data
 

@@ -42,6 +42,8 @@ _ONLY_THE_LIKELIEST = 1e-6
 _DECLARING = (Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM)
 """Dialects whose models declare which parameters they take."""
 
+PROMPT_IDS = "prompt_token_ids"
+"""Under which name a prompt may come in place of an API's own."""
 COMPLETION_TOKENS = 16
 """What OpenAI gives a text completion that names no limit."""
 
@@ -73,7 +75,7 @@ def chat_shape(request: ChatCompletionRequest, profile: Profile = Profile.OPENAI
     by_new_name = request.max_completion_tokens is not None
     return Shape(
         api=Api.CHAT,
-        prompt_param="messages",
+        prompt_param="messages" if request.prompt_token_ids is None else PROMPT_IDS,
         limit_param="max_completion_tokens" if by_new_name else "max_tokens",
         max_tokens=request.max_completion_tokens if by_new_name else request.max_tokens,
         default_max_tokens=None,
@@ -88,7 +90,7 @@ def completion_shape(request: CompletionRequest, profile: Profile = Profile.OPEN
     """Return how the answer to a completion request looks."""
     return Shape(
         api=Api.COMPLETION,
-        prompt_param="prompt",
+        prompt_param="prompt" if request.prompt_token_ids is None else PROMPT_IDS,
         limit_param="max_tokens",
         max_tokens=request.max_tokens,
         default_max_tokens=COMPLETION_TOKENS,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from conch_contracts.openai.completions import MAX_PROMPTS
 from conch_contracts.records import ModelKind, Route
 from conch_gateway.requests.model_lookup import find_route
-from conch_gateway.requests.parameters import prompt_too_long
+from conch_gateway.requests.parameters import PROMPT_IDS, prompt_too_long
 from conch_kit.registry.snapshot import Snapshot
 
 MANY = 10_000
@@ -31,11 +31,12 @@ def check_number(document: Mapping[str, object], param: str, snapshot: Snapshot)
 
     Raises ModelNotFound for a model that there is not.
     """
-    ids = document.get("prompt_token_ids")
+    ids = document.get(PROMPT_IDS)
     prompt = document.get(param) if ids is None else ids
     found = excess(document, prompt, snapshot, kinds=(ModelKind.LLM,), most=MAX_PROMPTS)
     if found is not None:
-        raise prompt_too_long(found.route.max_model_len, found.tokens, param=param)
+        name = param if ids is None else PROMPT_IDS
+        raise prompt_too_long(found.route.max_model_len, found.tokens, param=name)
 
 
 def excess(

@@ -13,7 +13,8 @@ class CompleteMessage:
 
     def __init__(self, request: GenerateRequest) -> None:
         self._message = MessageObject(request)
-        self._content = MessageContent(self._message.signature, lambda kind, fields: b"")
+        shown = self._message.thinking_shown
+        self._content = MessageContent(self._message.signature, lambda kind, fields: b"", thinking_shown=shown)
         self._finish = ChoiceFinish("stop")
 
     def add(self, update: ChoiceUpdate) -> None:

@@ -34,10 +34,12 @@ def event(kind: str, fields: Block) -> bytes:
 class MessageContent:
     """Collects blocks; every change is also the events of it."""
 
-    def __init__(self, signature: str, write: EventWriter = event) -> None:
+    def __init__(self, signature: str, write: EventWriter = event, *, thinking_shown: bool = True) -> None:
+        """Begin without a block; blocks of thinking have an empty text where it is not shown."""
         self.blocks: list[Block] = []
         """The last of them may still grow."""
         self._signature = signature
+        self._thinking_shown = thinking_shown
         self._write = write
         self._open: str | None = None
         self._parts: list[str] = []
@@ -58,7 +60,7 @@ class MessageContent:
             case Content(text):
                 return self._text(text)
             case Reasoning(text):
-                return self._grow("thinking", text, {"type": "thinking", "thinking": "", "signature": ""})
+                return self._thinking(text)
             case CallBegin(_, call_id, name):
                 self._call = call_id, name, []
             case CallArguments(_, text):
@@ -72,6 +74,12 @@ class MessageContent:
             case _:
                 assert_never(found)
         return b""
+
+    def _thinking(self, text: str) -> bytes:
+        if not self._thinking_shown and self._open == "thinking":
+            return b""
+        shown = text if self._thinking_shown else ""
+        return self._grow("thinking", shown, {"type": "thinking", "thinking": "", "signature": ""})
 
     def _text(self, text: str) -> bytes:
         return self._grow("text", text, {"type": "text", "text": ""})

@@ -18,6 +18,9 @@ class MessageObject:
         self._model = request.model
         self._prompt_tokens = sum(len(prompt.ids) for prompt in request.prompts)
         self._cut_to_context = request.cut_to_context
+        thinking = request.parsing.thinking if request.parsing else None
+        self.thinking_shown = thinking is None or thinking.show
+        """Whether blocks of thinking have its text."""
 
     @property
     def signature(self) -> str:

@@ -13,7 +13,7 @@ class MessageFrames:
 
     def __init__(self, request: GenerateRequest) -> None:
         self._message = MessageObject(request)
-        self._content = MessageContent(self._message.signature)
+        self._content = MessageContent(self._message.signature, thinking_shown=self._message.thinking_shown)
         self._request_id = request.request_id
         self._finish = ChoiceFinish("stop")
 

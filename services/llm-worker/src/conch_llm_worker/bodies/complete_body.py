@@ -3,13 +3,15 @@
 What vLLM and FastDeploy show on request is null where nobody asked, as theirs is: clients read it from any answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_kit.json_bytes import json_bytes
 from conch_llm_worker.bodies.chat_message import MessageParts
-from conch_llm_worker.bodies.logprobs import Json, chat_logprobs, completion_logprobs, prompt_logprobs
+from conch_llm_worker.bodies.logprobs import GrowingLogprobs, Json, chat_logprobs, completion_logprobs, prompt_logprobs
 from conch_llm_worker.bodies.shared_fields import (
     NEVER_OF_CHOICES,
     detail_fields,
@@ -25,6 +27,10 @@ _NEVER_OF_MESSAGES = ("multimodal_content", "audio_content")
 """What clients of FastDeploy read of every message, and no model here makes."""
 
 
+ShowLogprobs: TypeAlias = Callable[[Sequence[TokenEntry]], dict[str, Json]]
+"""Returns the log probabilities of tokens as an API shows them."""
+
+
 @dataclass(slots=True)
 class ChoiceBody:
     """One choice as it is collected."""
@@ -34,6 +40,7 @@ class ChoiceBody:
     finish: ChoiceFinish | None = None
     ids: list[int] = field(default_factory=list)
     prompt: list[TokenEntry] = field(default_factory=list)
+    _logprobs: GrowingLogprobs | None = None
     _logprob_sum: float = 0.0
 
     @property
@@ -50,6 +57,13 @@ class ChoiceBody:
         self.ids.extend(update.ids)
         self.prompt.extend(update.prompt)
         self._logprob_sum += update.logprob_sum
+
+    def logprobs(self, show: ShowLogprobs) -> GrowingLogprobs:
+        """Return the log probabilities of all tokens so far, and let go of what they were made of."""
+        self._logprobs = self._logprobs or GrowingLogprobs(show)
+        self._logprobs.add(self.entries)
+        self.entries = []
+        return self._logprobs
 
 
 def complete_body(
@@ -82,11 +96,10 @@ def _chat_choice(request: GenerateRequest, index: int, choice: ChoiceBody, vocab
         "completion_tokens": made_text(request, choice.ids, vocabulary),
         **dict.fromkeys(_NEVER_OF_MESSAGES),
     }
-    as_ids = details is not None and details.tokens_as_ids
     return {
         "index": index,
         "message": {**choice.parts.message(request.role), **of_ids},
-        "logprobs": chat_logprobs(choice.entries, vocabulary, as_ids=as_ids) if request.logprobs else None,
+        "logprobs": choice.logprobs(shown_logprobs(request, vocabulary)).json() if request.logprobs else None,
         **finish_fields(choice.finish, details),
         "token_ids": ids,
         "prompt_logprobs": _prompt_logprobs(request, choice, vocabulary),
@@ -101,11 +114,10 @@ def _completion_choice(
     details = request.details
     shown = details is not None and details.token_ids
     ids: Json = [*choice.ids] if shown else None
-    as_ids = details is not None and details.tokens_as_ids
     return {
         "index": index,
         "text": "".join(choice.parts.content),
-        "logprobs": completion_logprobs(choice.entries, vocabulary, as_ids=as_ids) if request.logprobs else None,
+        "logprobs": choice.logprobs(shown_logprobs(request, vocabulary)).json() if request.logprobs else None,
         **finish_fields(choice.finish, details),
         "prompt_logprobs": _prompt_logprobs(request, choice, vocabulary),
         "prompt_token_ids": prompt_ids(request, index) if shown else None,
@@ -116,6 +128,13 @@ def _completion_choice(
         "reasoning_content": choice.parts.thought,
         **dict.fromkeys(NEVER_OF_CHOICES),
     }
+
+
+def shown_logprobs(request: GenerateRequest, vocabulary: Vocabulary) -> ShowLogprobs:
+    """Return what makes the `logprobs` of a choice."""
+    show = chat_logprobs if request.api is Api.CHAT else completion_logprobs
+    as_ids = request.details is not None and request.details.tokens_as_ids
+    return partial(show, vocabulary=vocabulary, as_ids=as_ids)
 
 
 def _prompt_logprobs(request: GenerateRequest, choice: ChoiceBody, vocabulary: Vocabulary) -> Json:

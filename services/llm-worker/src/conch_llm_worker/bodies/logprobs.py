@@ -6,8 +6,10 @@ the last one listed, as vLLM does, under its name in the vocabulary: it was made
 """
 
 import math
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import orjson
 
 from conch_llm_worker.generation.choice_update import TokenEntry
 from conch_llm_worker.text.vocabulary import Vocabulary
@@ -18,7 +20,33 @@ _FLOOR = -9999.0
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | None"
 
 
-def chat_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary, *, as_ids: bool = False) -> Json:
+class GrowingLogprobs:
+    """The `logprobs` object of a choice while it grows, as JSON: objects would take ten times the memory.
+
+    What is made of each update need not be made at the end, when others would wait for all of it.
+    """
+
+    def __init__(self, show: Callable[[Sequence[TokenEntry]], dict[str, Json]]) -> None:
+        """Begin an object that `show` makes of its tokens, and whose lists grow with them."""
+        self._show = show
+        self._rows: dict[str, list[bytes]] = {}
+
+    def add(self, entries: Sequence[TokenEntry]) -> None:
+        """Append tokens."""
+        for name, rows in self._show(entries).items():
+            if isinstance(rows, list) and rows:
+                self._rows.setdefault(name, []).append(orjson.dumps(rows)[1:-1])
+
+    def json(self) -> dict[str, Any]:
+        """Return the object for `orjson`."""
+        empty = self._show(())
+        return {name: self._list(name) if isinstance(rows, list) else rows for name, rows in empty.items()}
+
+    def _list(self, name: str) -> orjson.Fragment:
+        return orjson.Fragment(b"[%b]" % b",".join(self._rows.get(name, ())))
+
+
+def chat_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary, *, as_ids: bool = False) -> dict[str, Json]:
     """Return the `logprobs` object of a chat choice; with `as_ids` it names tokens as `token_id:7`."""
     return {"content": response_logprobs(entries, vocabulary, as_ids=as_ids), "refusal": None}
 
@@ -33,7 +61,9 @@ def response_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary, *, 
     return shown
 
 
-def completion_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary, *, as_ids: bool = False) -> Json:
+def completion_logprobs(
+    entries: Sequence[TokenEntry], vocabulary: Vocabulary, *, as_ids: bool = False
+) -> dict[str, Json]:
     """Return the `logprobs` object of a completion choice; the chosen token is always among the alternatives."""
     tokens: list[Json] = []
     values: list[Json] = []

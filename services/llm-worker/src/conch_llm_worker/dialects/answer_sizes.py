@@ -34,7 +34,7 @@ def of_tokens(prompt_tokens: int, sampling: SamplingParameters) -> int:
 def of_buffer(prompt_tokens: int, sampling: SamplingParameters) -> int:
     """Return the limit, in bytes, of the ids of all beams, each with the prompt before it and room behind it."""
     beam = FREE_BYTES + (prompt_tokens + sampling.max_tokens) * _TOKEN_BYTES
-    return min(max(1, sampling.beams or 1) * beam, MAX_MESSAGE_BYTES)
+    return min((sampling.beams or 1) * beam, MAX_MESSAGE_BYTES)
 
 
 def of_text(prompt: str, sampling: SamplingParameters) -> int:

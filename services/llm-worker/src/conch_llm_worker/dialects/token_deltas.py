@@ -51,6 +51,16 @@ def split(delta: TokenDelta, most: int) -> list[TokenDelta]:
     return [part(delta, at, at + most) for at in range(0, max(1, len(delta.ids)), most)]
 
 
+def split_text(delta: TokenDelta, most: int) -> list[TokenDelta]:
+    """Return the same as deltas of at most so many characters each; the tokens that an engine tells are the first's."""
+    first, *others = (delta.text[at : at + most] for at in range(0, max(1, len(delta.text)), most))
+    made = None if delta.made is None else 0
+    parts = [TokenDelta((), None, delta.prompt, text=first, made=delta.made)]
+    parts += [TokenDelta((), text=text, made=made) for text in others]
+    parts[-1] = parts[-1]._replace(end=delta.end, stop_token_id=delta.stop_token_id)
+    return parts
+
+
 def part(delta: TokenDelta, start: int, end: int) -> TokenDelta:
     """Return the tokens from `start` to before `end`; the prompt comes with the first one, the end with the last."""
     rows, found = slice(start, end), delta.logprobs

@@ -75,7 +75,7 @@ class DetailedFrames(ChunkEnds):
         return self._frame([], {"usage": usage_fields(usage)})
 
     def _chat_update(self, index: int, update: ChoiceUpdate) -> bytes:
-        frames, ids, entries = b"", self._ids(update), update.entries
+        frames, ids, entries = list[bytes](), self._ids(update), update.entries
         made = self._made(index, update, ids)
         for delta in self._deltas(update, ids):
             shown: Fields = {"delta": delta}
@@ -84,14 +84,14 @@ class DetailedFrames(ChunkEnds):
                 shown["token_ids"] = ids
             if self._request.logprobs and entries:
                 shown["logprobs"] = chat_logprobs(entries, self._vocabulary, as_ids=self._details.tokens_as_ids)
-            frames += self._frame([self._choice(index, shown)])
+            frames.append(self._frame([self._choice(index, shown)]))
             ids, entries = [], ()
         if update.finish is not None:
             delta = {"content": "", **(made if ids else {})}
             last: Fields = {"token_ids": ids} if ids else {}
             end: Fields = {"delta": delta, **last, **finish_fields(update.finish, self._details)}
-            frames += self._frame([self._choice(index, end)], self._last_usage())
-        return frames
+            frames.append(self._frame([self._choice(index, end)], self._last_usage()))
+        return b"".join(frames)
 
     def _deltas(self, update: ChoiceUpdate, ids: Sequence[Json]) -> list[Fields]:
         """Return what each frame of an update says; ids and log probabilities come with the first, or alone."""

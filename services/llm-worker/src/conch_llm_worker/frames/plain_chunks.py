@@ -60,12 +60,14 @@ class ChatFrames(ChunkEnds):
             deltas.append(b'{"content":' + orjson.dumps(update.text) + b"}")
         if update.entries and not deltas:
             deltas.append(b"{}")
-        frame, entries = b"", update.entries
+        begin, end = self._choices[index] + b'"delta":', b',"finish_reason":null}]' + self._tail
+        frames, entries = list[bytes](), update.entries
         for delta in deltas:
-            frame += self._choices[index] + b'"delta":' + delta + b',"logprobs":' + self._shown(entries)
-            frame += b',"finish_reason":null}]' + self._tail
+            frames += (begin, delta, b',"logprobs":', self._shown(entries), end)
             entries = ()
-        return frame if update.finish is None else frame + self.update(index, ChoiceUpdate("", (), update.finish))
+        if update.finish is not None:
+            frames.append(self.update(index, ChoiceUpdate("", (), update.finish)))
+        return b"".join(frames)
 
     def _shown(self, entries: Sequence[TokenEntry]) -> bytes:
         if not self._logprobs or not entries:

@@ -27,6 +27,8 @@ Steps: TypeAlias = Generator[None, None, T]
 _NOTHING = Words(())
 MAX_NAME_CHARS = 256
 """What is longer than this is no name, so that nothing is held back for long."""
+MAX_SPACE_CHARS = 4096
+"""White space of which more comes before a word that may come next: the word does not come."""
 
 
 class NoCall(Exception):
@@ -219,11 +221,13 @@ def expect(buffer: TextBuffer, word: str) -> Steps[None]:
 
 def word_ahead(buffer: TextBuffer, word: str) -> Steps[int]:
     """Return how far a word reaches that may come next, behind white space; 0 when something else does."""
+    space = 0
     while True:
-        rest = buffer.text.lstrip()
+        rest = buffer.text[space:].lstrip()
+        space = len(buffer.text) - len(rest)
         if rest.startswith(word):
-            return len(buffer.text) - len(rest) + len(word)
-        if buffer.ended or not word.startswith(rest):
+            return space + len(word)
+        if buffer.ended or space > MAX_SPACE_CHARS or not word.startswith(rest):
             return 0
         yield
 

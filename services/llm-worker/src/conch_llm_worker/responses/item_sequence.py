@@ -38,13 +38,13 @@ class Output:
 
         Log probabilities belong to texts: those of an update without one are left out.
         """
-        body, entries = b"", update.entries
+        made, entries = list[bytes](), update.entries
         for event in update.events:
-            body += self._take(event, entries)
+            made.append(self._take(event, entries))
             entries = () if isinstance(event, Content) else entries
         if update.text or (entries and not update.events):
-            body += self._text(update.text, entries)
-        return body
+            made.append(self._text(update.text, entries))
+        return b"".join(made)
 
     def end(self, status: str) -> bytes:
         """Close what is open; an answer without anything is an empty message."""
@@ -78,8 +78,8 @@ class Output:
             body = self._close("completed")
             item = self._message()
             body += self._begin(item)
-        item.add(text, entries)
-        return body if self._events is None else body + item.delta(self._events, text, entries)
+        shown = item.add(text, entries)
+        return body if self._events is None else body + item.delta(self._events, text, shown)
 
     def _reasoning(self, text: str) -> bytes:
         body, item = b"", self._open

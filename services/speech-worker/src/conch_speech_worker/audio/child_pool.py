@@ -1,4 +1,4 @@
-"""Starts a child for each file and reads what it decodes.
+"""Starts children that decode files, one for each.
 
 Children are forked by the standard library's fork server, which has imported what they need; so one costs
 milliseconds. It ends when this process does, and its children with it.
@@ -12,21 +12,20 @@ import signal
 import socket
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from multiprocessing import reduction
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import connection, reduction
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from types import TracebackType
 from typing import Any, Self
 
-from conch_contracts.messages.message import from_json
-from conch_kit.deadlines import time_limit
-from conch_kit.errors import InvalidRequest
-from conch_kit.frames import HEADER_BYTES, Frame, FrameReader
-from conch_speech_worker.audio.child_messages import ChildFrame, DecodingLimits, FileRefusal
+from conch_speech_worker.audio.child_messages import DecodingLimits
+from conch_speech_worker.audio.decoded_sound import FORK_SERVER_LOST, READ_BYTES, DecodedSound, DecodingChild
 
-_MOST_FRAME_BYTES = 4 * 1024 * 1024
-_READ_BYTES = 64 * 1024
 _PR_SET_PDEATHSIG = 1
+_END_S = 10.0
+"""How long a process may take to end that says no more."""
 _PRELOADED = ("conch_speech_worker.audio.decoding", "conch_speech_worker.audio.child_pool")
 
 
@@ -68,7 +67,7 @@ class DecodingChildren:
 
     async def __aenter__(self) -> Self:
         self._context.set_forkserver_preload(list(_PRELOADED))
-        await asyncio.to_thread(self._warm_up)
+        await asyncio.to_thread(fork_server_id)
         return self
 
     async def __aexit__(
@@ -76,24 +75,28 @@ class DecodingChildren:
     ) -> None:
         """Leave the fork server to end with this process."""
 
-    @asynccontextmanager
-    async def decoding(self, file: int, limits: DecodingLimits) -> AsyncIterator["DecodedSound"]:
+    def decoding(self, file: int, limits: DecodingLimits) -> AbstractAsyncContextManager[DecodedSound]:
         """Decode an open file while the body reads; leaving early kills the child."""
+        return DecodedSound(partial(self._child, file, limits), limits.silence_s)
+
+    @asynccontextmanager
+    async def _child(self, file: int, limits: DecodingLimits) -> AsyncIterator[DecodingChild]:
+        """Give a child that decodes a file from its beginning."""
         ours, theirs = socket.socketpair()
         with ours:
             ours.setblocking(False)  # noqa: FBT003
             with theirs:
-                process = await self._started(file, theirs.fileno(), limits)
+                child = await self._started(file, theirs.fileno(), limits)
             try:
-                reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_READ_BYTES)
+                reader, writer = await asyncio.open_unix_connection(sock=ours, limit=READ_BYTES)
                 try:
-                    yield DecodedSound(reader, limits.silence_s)
+                    yield DecodingChild(reader, partial(self._exit_code, child))
                 finally:
                     writer.transport.abort()
             finally:
-                await self._end(process)
+                await self._end(child)
 
-    async def _started(self, file: int, wire: int, limits: DecodingLimits) -> ForkServerProcess:
+    async def _started(self, file: int, wire: int, limits: DecodingLimits) -> "_StartedChild":
         """Start a child with two descriptors, which stay open meanwhile: once closed, they may be somebody else's."""
         starting = asyncio.create_task(asyncio.to_thread(self._start, file, wire, limits))
         try:
@@ -106,76 +109,58 @@ class DecodingChildren:
                 await self._end(starting.result())
             raise
 
-    def _start(self, file: int, wire: int, limits: DecodingLimits) -> ForkServerProcess:
-        arguments = (_Descriptor(file), _Descriptor(wire), limits, _fork_server_id())
+    def _start(self, file: int, wire: int, limits: DecodingLimits) -> "_StartedChild":
+        server = fork_server_id()
+        arguments = (_Descriptor(file), _Descriptor(wire), limits, server)
         process = self._context.Process(target=_run_child, args=arguments, daemon=True)
         with self._looked_at:
             process.start()
-        return process
+        return _StartedChild(process, server)
 
-    async def _end(self, process: ForkServerProcess) -> None:
-        process.kill()
-        await asyncio.shield(asyncio.to_thread(self._bury, process))
+    async def _exit_code(self, child: "_StartedChild") -> int | None:
+        """Wait for the end of a child that says no more, and tell how it ended; None where it does not end."""
+        return await asyncio.to_thread(self._ended, child)
+
+    def _ended(self, child: "_StartedChild") -> int | None:
+        connection.wait([child.process.sentinel], _END_S)
+        with self._looked_at:  # who reads the exit status leaves none for others
+            code = child.process.exitcode
+        if code == FORK_SERVER_LOST:
+            _wait_for_end(child.server)
+        return code
+
+    async def _end(self, child: "_StartedChild") -> None:
+        child.process.kill()
+        await asyncio.shield(asyncio.to_thread(self._bury, child.process))
 
     def _bury(self, process: ForkServerProcess) -> None:
         process.join()
         with self._looked_at:
             process.close()
 
-    def _warm_up(self) -> None:
-        from multiprocessing import forkserver
 
-        forkserver.ensure_running()
+@dataclass(frozen=True, slots=True)
+class _StartedChild:
+    process: ForkServerProcess
+    server: int
+    """The id of the fork server that it comes from."""
 
 
-def _fork_server_id() -> int:
+def _wait_for_end(process: int) -> None:
+    """Wait until a child process of this one has ended; the library starts no other fork server before."""
+    with suppress(ProcessLookupError):  # somebody has seen its end already
+        descriptor = os.pidfd_open(process)
+        try:
+            connection.wait([descriptor], _END_S)
+        finally:
+            os.close(descriptor)
+
+
+def fork_server_id() -> int:
+    """Return the id of the process that forks the children; it is started where there is none."""
     from multiprocessing import forkserver
 
     forkserver.ensure_running()
     found = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
     assert isinstance(found, int)
     return found
-
-
-class DecodedSound:
-    """The samples of one file as they are decoded."""
-
-    def __init__(self, reader: asyncio.StreamReader, silence_s: float) -> None:
-        self._reader = reader
-        self._silence_s = silence_s
-        self._frames = FrameReader(_MOST_FRAME_BYTES)
-        self._ready: list[Frame] = []
-        self._ended = False
-
-    async def read(self) -> bytes:
-        """Return the next samples, 16 bits each; empty at the end. Raises InvalidRequest for what cannot be heard."""
-        while not self._ended:
-            while self._ready:
-                frame = self._ready.pop(0)
-                match frame.kind:
-                    case ChildFrame.SAMPLES:
-                        if frame.payload:
-                            return frame.payload
-                    case ChildFrame.END:
-                        self._ended = True
-                    case _:
-                        refusal = from_json(FileRefusal, frame.payload)
-                        raise InvalidRequest(refusal.message, param="file", code=refusal.code)
-            if self._ended:
-                break
-            data = await self._next()
-            self._ready = self._frames.feed(data)
-        return b""
-
-    async def _next(self) -> bytes:
-        """Return what the child writes next; raises InvalidRequest where it ends or falls silent."""
-        data = b""
-        with suppress(TimeoutError), time_limit(self._silence_s):
-            data = await self._reader.read(_READ_BYTES + HEADER_BYTES)
-        if not data:
-            raise InvalidRequest(
-                "The audio file cannot be decoded: it takes too much memory or time, or breaks the decoder.",
-                param="file",
-                code="invalid_audio",
-            )
-        return data

@@ -4,7 +4,6 @@ ffmpeg is told as what to read a file, since what it guesses may be a list of ot
 that are read here open none. It may use few of its decoders: each of the others is one more that a file can break.
 """
 
-import os
 from collections.abc import Iterator
 
 import av
@@ -19,15 +18,14 @@ from numpy.typing import NDArray
 
 from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_speech_worker.audio.file_bounds import (
-    LEAST_S,
     FileRefused,
+    SoundLength,
     broken,
     check_rate_and_channels,
     check_whole,
-    too_long,
-    too_short,
 )
 from conch_speech_worker.audio.file_format import FileFormat
+from conch_speech_worker.audio.file_part import FilePart
 
 _DEMUXERS = {FileFormat.MP4: "mov", FileFormat.WEBM: "matroska", FileFormat.AAC: "aac"}
 _DECODERS = ("aac", "alac", "flac", "mp3", "mp3float", "opus", "vorbis", "pcm_s16be", "pcm_s16le", "pcm_s24le")
@@ -38,18 +36,18 @@ _MICROSECONDS = 1_000_000
 Samples = NDArray[np.int16]
 
 
-def samples_of(file: int, found: FileFormat, max_audio_s: float) -> Iterator[Samples]:
+def samples_of(file: FilePart, found: FileFormat, length: SoundLength) -> Iterator[Samples]:
     """Yield what is to be heard of a file of this format; raises FileRefused."""
     try:
-        with os.fdopen(file, "rb", buffering=0, closefd=False) as source, _opened(source, found) as container:
-            yield from _decoded(container, _sound_of(container), max_audio_s)
+        with _opened(file, found) as container:
+            yield from _decoded(container, _sound_of(container), length)
     except MemoryError:  # one of ffmpeg's errors is this as well
         raise
     except FFmpegError as error:
         raise broken((error.strerror or "ffmpeg does not say why").lower()) from error
 
 
-def _opened(source: object, found: FileFormat) -> InputContainer:
+def _opened(source: FilePart, found: FileFormat) -> InputContainer:
     return av.open(source, "r", format=_DEMUXERS[found], container_options=_OPTIONS, metadata_errors="replace")
 
 
@@ -65,20 +63,17 @@ def _sound_of(container: InputContainer) -> AudioStream:
     return found
 
 
-def _decoded(container: InputContainer, sound: AudioStream, max_audio_s: float) -> Iterator[Samples]:
-    if _declared_s(container, sound) > max_audio_s:
-        raise too_long(max_audio_s)
+def _decoded(container: InputContainer, sound: AudioStream, length: SoundLength) -> Iterator[Samples]:
+    length.expect(_declared_s(container, sound))
     mono, decoded_s, packets_s = _Mono(), 0.0, 0.0
     for packet in container.demux(sound):
         packets_s += float((packet.duration or 0) * packet.time_base)
         for frame in _frames(packet):
             check_rate_and_channels(frame.sample_rate, frame.layout.nb_channels)
-            decoded_s += frame.samples / frame.sample_rate
-            if decoded_s > max_audio_s:
-                raise too_long(max_audio_s)
+            frame_s = frame.samples / frame.sample_rate
+            length.add(frame_s)
+            decoded_s += frame_s
             yield from mono.of(frame)
-    if decoded_s < LEAST_S:
-        raise too_short()
     check_whole(decoded_s, packets_s)
     yield from mono.rest()
 

@@ -5,7 +5,6 @@ hundreds when they are decoded. So a child has bounds on memory, on processor ti
 parent believes nothing but samples and refusals.
 """
 
-import os
 import resource
 import signal
 import socket
@@ -20,8 +19,9 @@ from conch_contracts.messages.message import to_json
 from conch_kit import frames
 from conch_speech_worker.audio import plain_files
 from conch_speech_worker.audio.child_messages import ChildFrame, DecodingLimits
-from conch_speech_worker.audio.file_bounds import FileRefused, broken
-from conch_speech_worker.audio.file_format import HEAD_BYTES, READ_BY_ALL, FileFormat, readable_format
+from conch_speech_worker.audio.file_bounds import FileRefused, SoundLength, broken
+from conch_speech_worker.audio.file_format import READ_BY_ALL, FileFormat
+from conch_speech_worker.audio.joined_files import parts_of
 
 if _HAS_CONTAINERS := find_spec("av") is not None:  # the extra `containers`
     from conch_speech_worker.audio import containers
@@ -36,7 +36,7 @@ def decode_in_child(file: int, wire: socket.socket, limits: DecodingLimits) -> N
     _limit(limits)
     with suppress(BrokenPipeError, ConnectionResetError):  # nobody waits for it any more
         try:
-            for samples in _samples(file, limits.max_audio_s):
+            for samples in samples_of(file, limits.max_audio_s):
                 wire.sendall(frames.pack(ChildFrame.SAMPLES, samples.tobytes()))
             wire.sendall(frames.pack(ChildFrame.END))
         except FileRefused as refused:
@@ -45,23 +45,27 @@ def decode_in_child(file: int, wire: socket.socket, limits: DecodingLimits) -> N
             wire.sendall(frames.pack(ChildFrame.REFUSAL, to_json(broken("it takes too much memory").refusal)))
 
 
+def samples_of(file: int, max_audio_s: float) -> Iterator[NDArray[np.int16]]:
+    """Yield what is to be heard of an open file, mono at 16 kHz; raises FileRefused."""
+    length = SoundLength(max_audio_s)
+    for found, part in parts_of(file, READABLE):
+        if found in READ_BY_ALL:
+            yield from plain_files.samples_of(part, length)
+        else:
+            yield from containers.samples_of(part, found, length)
+    length.check_end()
+
+
 def _limit(limits: DecodingLimits) -> None:
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
+    memory_bytes = used + limits.memory_bytes
     bounds = {
-        resource.RLIMIT_AS: used + limits.memory_bytes,
-        resource.RLIMIT_CPU: limits.cpu_s,
-        resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_AS: (memory_bytes, memory_bytes),
+        # At the first SIGXCPU ends it; at the second it would be SIGKILL, as of somebody else.
+        resource.RLIMIT_CPU: (limits.cpu_s, limits.cpu_s + 1),
+        resource.RLIMIT_FSIZE: (0, 0),
+        resource.RLIMIT_CORE: (0, 0),
     }
-    for kind, most in bounds.items():
-        resource.setrlimit(kind, (most, most))
-
-
-def _samples(file: int, max_audio_s: float) -> Iterator[NDArray[np.int16]]:
-    """Yield what is to be heard; raises FileRefused."""
-    found = readable_format(os.pread(file, HEAD_BYTES, 0), READABLE)
-    os.lseek(file, 0, os.SEEK_SET)
-    if found in READ_BY_ALL:
-        return plain_files.samples_of(file, max_audio_s)
-    return containers.samples_of(file, found, max_audio_s)
+    for kind, soft_and_hard in bounds.items():
+        resource.setrlimit(kind, soft_and_hard)

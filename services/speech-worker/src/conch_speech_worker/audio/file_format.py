@@ -27,7 +27,7 @@ _NAMES = {
     FileFormat.WAV: ("wav",),
     FileFormat.FLAC: ("flac",),
     FileFormat.OGG: ("oga", "ogg"),
-    FileFormat.MP3: ("mp3", "mpeg", "mpga"),
+    FileFormat.MP3: ("mp3", "mpga"),
     FileFormat.MP4: ("m4a", "mp4"),
     FileFormat.WEBM: ("webm",),
     FileFormat.AAC: ("aac",),
@@ -42,7 +42,11 @@ def readable_format(head: bytes, readable: Collection[FileFormat]) -> FileFormat
     found = format_of(head)
     if found is None:
         names = sorted(name for one in readable for name in _NAMES[one])
-        raise FileRefused("unsupported_format", f"Unrecognized file format. Supported formats: {names}.")
+        raise FileRefused(
+            "unsupported_format",
+            f"Unrecognized file format. Supported formats: {names}. The first bytes of a file count, not its name; "
+            "convert it to one of them.",
+        )
     if found not in readable:
         raise FileRefused(
             "unsupported_format",

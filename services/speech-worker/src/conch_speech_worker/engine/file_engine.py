@@ -1,9 +1,9 @@
 """What hears the windows of one file: the engine that the gateway chose, and others when that one is replaced.
 
 A file is many requests. An engine that is replaced answers those that it has and takes no more, so the windows that are
-left go to another one that serves the model by then. Nothing of a window has been written before all of it is heard, so
-asking for it again loses and doubles no word. Until a first window is heard the gateway has the choice, since it knows
-what each engine has to do.
+left go to another one that serves the model by then. It may have the same address: an engine that ended is started
+again where it was. Nothing of a window has been written before all of it is heard, so asking for it again loses and
+doubles no word. Until a first window is heard the gateway has the choice, since it knows what each engine has to do.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from conch_speech_worker.windows.loudness import Samples
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_S = 0.5
-"""Between two looks for an engine, and before one that was full is asked again."""
+"""Between two looks for an engine, and before one that took no window is asked again, as gateways let one rest."""
 _MOST_REFUSALS = 3
 """Engines that may refuse one window or break down over it; more, and it may be the window's fault."""
 _MOST_LOST = 1
@@ -74,8 +74,10 @@ class FileEngine:
         self._clock = clock
         self._sleep = sleep
         self._replacing = asyncio.Lock()
-        self._refused: set[EngineAddress] = set()
+        self._rest_until: dict[EngineAddress, float] = {}
+        """Engines that took no window, and when they may be asked again."""
         self._lost: set[EngineAddress] = set()
+        self._not_dialled: set[EngineAddress] = set()
         self._has_heard = False
 
     @property
@@ -85,14 +87,15 @@ class FileEngine:
 
     async def hear(self, samples: Samples, prompt: tuple[int, ...]) -> HeardWindow:
         """Return what one window holds; raises EngineError."""
-        refusals, gives_up_at = 0, math.inf
+        refused_by, gives_up_at = set[EngineAddress](), math.inf
         while True:
             held = self._held
             try:
                 heard = await held.calls.hear(samples, prompt, max(0.001, self._until - self._clock()))
             except (EngineUnavailable, EngineLost) as failure:
-                refusals += not isinstance(failure, EngineFull)
-                if not self._has_heard or refusals == _MOST_REFUSALS:
+                if not isinstance(failure, EngineFull):
+                    refused_by.add(held.target.grpc)
+                if not self._has_heard or len(refused_by) == _MOST_REFUSALS:
                     raise
                 gives_up_at = min(gives_up_at, self._clock() + self._patience_s, self._until)
                 if not await self._may_ask_again(held, failure, gives_up_at):
@@ -104,17 +107,15 @@ class FileEngine:
     async def _may_ask_again(
         self, asked: HeldEngine, failure: EngineUnavailable | EngineLost, gives_up_at: float
     ) -> bool:
-        """Hold another engine than one that has failed; return whether one is held that may be asked."""
-        match failure:
-            case EngineFull():
-                await self._sleep(LOOK_AGAIN_S)
-                return await self._is_replaced(asked) or self._clock() < gives_up_at
-            case EngineLost():
-                self._refused.add(asked.target.grpc)
-                self._lost.add(asked.target.grpc)
-                return len(self._lost) <= _MOST_LOST and await self._is_replaced(asked)
-            case _:
-                self._refused.add(asked.target.grpc)
+        """Hold an engine that may be asked behind one that has failed; return whether there is one."""
+        address = asked.target.grpc
+        if isinstance(failure, EngineLost):
+            self._lost.add(address)
+            return len(self._lost) <= _MOST_LOST and await self._is_replaced(asked)
+        self._rest_until[address] = self._clock() + LOOK_AGAIN_S
+        if isinstance(failure, EngineFull):
+            await self._sleep(LOOK_AGAIN_S)
+            return await self._is_replaced(asked) or self._clock() < gives_up_at
         while not await self._is_replaced(asked):
             if self._clock() >= gives_up_at:
                 return False
@@ -122,18 +123,27 @@ class FileEngine:
         return True
 
     async def _is_replaced(self, asked: HeldEngine) -> bool:
-        """Hold another engine where there is one; another window's failure may have seen to it."""
+        """Hold the next engine where there is one; another window's failure may have seen to it."""
         async with self._replacing:
             if self._held is not asked:
                 return True
-            other = await self._replacements.another(asked.target, self._refused | {asked.target.grpc})
-            if other is None:
+            chosen = await self._next(asked.target)
+            if chosen is None:
                 return False
             try:
-                self._held = HeldEngine(other, await self._calls_of(other))
+                self._held = HeldEngine(chosen, await self._calls_of(chosen))
             except EngineUnavailable as failure:
-                log.warning("An engine is not dialled.", extra={"engine": other.grpc, "error": failure.message})
-                self._refused.add(other.grpc)
+                log.warning("An engine is not dialled.", extra={"engine": chosen.grpc, "error": failure.message})
+                self._not_dialled.add(chosen.grpc)
                 return False
-            log.info("A file goes on with another engine.", extra={"engine": other.grpc, "before": asked.target.grpc})
+            log.info("A file goes on.", extra={"engine": chosen.grpc, "before": asked.target.grpc})
             return True
+
+    async def _next(self, asked: SpeechTarget) -> SpeechTarget | None:
+        """Return another engine, else the same one where it has rested and the registry still names it."""
+        now = self._clock()
+        resting = {address for address, until in self._rest_until.items() if now < until}
+        without = self._lost | self._not_dialled | resting
+        return await self._replacements.another(asked, without | {asked.grpc}) or (
+            None if asked.grpc in without else await self._replacements.another(asked, without)
+        )

@@ -63,9 +63,12 @@ class _Piece:
 
 
 def segments_of(
-    heard: HeardWindow, vocabulary: TranscriptVocabulary, *, start_s: float, length_s: float
+    heard: HeardWindow, vocabulary: TranscriptVocabulary, *, start_s: float, length_s: float, after_s: float = 0.0
 ) -> tuple[Segment, ...]:
-    """Return the segments of a window that begins at `start_s` and is `length_s` long; empty ones are left out."""
+    """Return the segments of a window that begins at `start_s` and is `length_s` long; empty ones are left out.
+
+    None begins before `after_s`, where the one before ends; nor before the end of the one that it follows.
+    """
     text = vocabulary.text([number for number in heard.ids if not vocabulary.is_time(number)])
     ratio = compression_ratio(text)
     found = []
@@ -75,10 +78,11 @@ def segments_of(
         if not said.strip():
             continue
         times = None if heard.times is None else heard.times[piece.first : piece.after + 1]
+        start, end = (max(after_s, round(start_s + time_s, 3)) for time_s in (piece.start, piece.end))
         found.append(
             Segment(
-                start=round(start_s + piece.start, 3),
-                end=round(start_s + piece.end, 3),
+                start=start,
+                end=end,
                 text=said,
                 ids=ids,
                 logprobs=heard.logprobs[piece.first : piece.after],
@@ -87,7 +91,7 @@ def segments_of(
                 temperature=heard.temperature,
                 compression_ratio=ratio,
                 no_speech_prob=heard.no_speech_prob,
-                words=() if times is None else words_of(ids, times, start_s, vocabulary),
+                words=() if times is None else words_of(ids, times, start_s, (start, end), vocabulary),
             )
         )
     return tuple(found)
@@ -98,9 +102,9 @@ def _pieces(ids: Sequence[int], vocabulary: TranscriptVocabulary, length_s: floa
     start, first = 0.0, 0
     for index, number in enumerate(ids):
         if vocabulary.is_time(number):
-            time_s = min(vocabulary.seconds(number), length_s)
+            time_s = max(start, min(vocabulary.seconds(number), length_s))
             if index > first:
-                pieces.append(_Piece(start, max(start, time_s), first, index))
+                pieces.append(_Piece(start, time_s, first, index))
             start, first = time_s, index + 1
     if len(ids) > first:
         pieces.append(_Piece(start, max(start, length_s), first, len(ids)))

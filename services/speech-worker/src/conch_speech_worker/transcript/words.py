@@ -33,8 +33,20 @@ class _Unit:
     end: float
 
 
-def words_of(ids: Sequence[int], times: Sequence[float], start_s: float, vocabulary: TextOfIds) -> tuple[Word, ...]:
-    """Return the words of ids; `times` are their beginnings in the window, and the end of the last one."""
+def words_of(
+    ids: Sequence[int], times: Sequence[float], window_s: float, bounds: tuple[float, float], vocabulary: TextOfIds
+) -> tuple[Word, ...]:
+    """Return the words of ids; `times` are their beginnings in the window, and the end of the last one.
+
+    `window_s` is where the window begins in the file. A model tells the times of its segments and where it looks while
+    it writes apart from each other, and the two differ; no word leaves the `bounds` of its segment, in seconds of the
+    file.
+    """
+    first_s, last_s = bounds
+
+    def in_file(time_s: float) -> float:
+        return min(max(round(window_s + time_s, 3), first_s), last_s)
+
     joined: list[_Unit] = []
     for unit in _characters(ids, times, vocabulary):
         begins = unit.text.startswith(" ") or not joined or _is_wide(unit.text) or _is_wide(joined[-1].text)
@@ -44,9 +56,7 @@ def words_of(ids: Sequence[int], times: Sequence[float], start_s: float, vocabul
             joined[-1].text += unit.text
             joined[-1].end = unit.end
     named = ((unit.text.strip().strip(string.punctuation), unit) for unit in joined)
-    return tuple(
-        Word(text, round(start_s + unit.start, 3), round(start_s + unit.end, 3)) for text, unit in named if text
-    )
+    return tuple(Word(text, in_file(unit.start), in_file(unit.end)) for text, unit in named if text)
 
 
 def _characters(ids: Sequence[int], times: Sequence[float], vocabulary: TextOfIds) -> Iterator[_Unit]:

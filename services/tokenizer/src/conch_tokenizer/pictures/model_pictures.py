@@ -17,6 +17,8 @@ import numpy as np
 from PIL import Image
 from transformers import PreTrainedTokenizerBase
 from transformers.image_processing_backends import PilBackend
+from transformers.image_transforms import get_resize_output_image_size
+from transformers.image_utils import ChannelDimension
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.llava.image_processing_pil_llava import LlavaImageProcessorPil
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
@@ -69,7 +71,12 @@ class Llava:
 
     def pixels(self, image: Image.Image) -> Pixels:
         """Return an RGB picture as large as the model sees it, not normalised yet."""
-        processed = self._image_processor(image, do_rescale=False, do_normalize=False)
+        processor: Any = self._image_processor
+        size = _first_size(image, processor)
+        if size is not None:  # the processor would do it behind two copies of all of a large picture
+            image = image.resize(size, processor.resample)
+        resize = processor.do_resize and size is None
+        processed = processor(image, do_resize=resize, do_rescale=False, do_normalize=False)
         channels_last = np.moveaxis(np.asarray(processed["pixel_values"][0]), 0, -1)
         if channels_last.dtype != np.uint8:
             raise BundleUnreadable(f"the picture processor makes {channels_last.dtype}, where uint8 was expected")
@@ -163,6 +170,24 @@ def _family(settings: PictureSettings) -> PictureFamily | None:
     if settings.config.get("model_type") != "llava" or found is None:
         return None
     return Llava(settings.config, settings.processor, found)
+
+
+def _first_size(image: Image.Image, processor: Any) -> tuple[int, int] | None:
+    """Return the width and height to which a processor brings a picture before anything else; None where it does not.
+
+    What it says of its size otherwise is left to it.
+    """
+    size = processor.size
+    pads_first = isinstance(processor, LlavaImageProcessorPil) and processor.do_pad
+    if not processor.do_resize or pads_first or size.longest_edge:
+        return None
+    if size.shortest_edge:
+        shape = np.broadcast_to(np.uint8(0), (3, image.height, image.width))
+        height, width = get_resize_output_image_size(
+            shape, size.shortest_edge, default_to_square=False, input_data_format=ChannelDimension.FIRST
+        )
+        return width, height
+    return (size.width, size.height) if size.height and size.width else None
 
 
 def _class_tokens(vision: Settings) -> int:

@@ -16,23 +16,16 @@ from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
+from PIL import ExifTags, Image
 
-# Named, because Pillow would else look for the decoder of WEBP by importing all that it has.
-from PIL import ExifTags, GifImagePlugin, Image, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
-
+from conch_contracts.messages.tokenization import without_white_space
 from conch_kit.errors import InvalidRequest
+from conch_tokenizer.pictures.picture_heads import DAMAGED, HeadRefused, PictureHead, read_head
 
 MAX_SIDE: Final = 8_000
 MAX_RATIO: Final = 200
 """Of the longer side to the shorter one."""
 _NOT_BASE64: Final = re.compile(r"[^A-Za-z0-9+/=]")
-_WEBP: Final = slice(8, 12)
-_FORMATS: Final = {
-    b"\x89PNG\r\n\x1a\n": PngImagePlugin.PngImageFile.format,
-    b"\xff\xd8\xff": JpegImagePlugin.JpegImageFile.format,
-    b"GIF87a": GifImagePlugin.GifImageFile.format,
-    b"GIF89a": GifImagePlugin.GifImageFile.format,
-}
 _UPRIGHT: Final = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -44,6 +37,7 @@ _UPRIGHT: Final = {
 }
 """What undoes each orientation of EXIF. `ImageOps.exif_transpose` would write all other notes anew as well, and fail at
 those that cameras write wrong."""
+_OTHER_SIZE: Final = "this picture has another size than it says"
 _WHITE: Final = (255, 255, 255, 255)
 _DECODER_FAILURES: Final = (
     ArithmeticError,
@@ -79,7 +73,7 @@ def file_bytes(data: str, max_bytes: int, *, param: str) -> bytes:
 
 
 def _from_lines(data: str, param: str) -> bytes:
-    plain = "".join(data.split())
+    plain = without_white_space(data)
     foreign = _NOT_BASE64.search(plain)
     if foreign is not None:
         raise _refused(f"expected the file in base64, found the character {foreign[0]!r} in it", param)
@@ -94,25 +88,21 @@ def _from_lines(data: str, param: str) -> bytes:
 
 def decode(data: bytes, max_pixels: int, *, param: str) -> Image.Image:
     """Return a file's first picture as RGB, upright and on white; raises InvalidRequest."""
-    kind = _format(data)
-    if kind is None:
+    try:
+        head = read_head(data)
+    except HeadRefused as exc:
+        raise _refused(str(exc), param) from exc
+    if head is None:
         raise _refused("expected a PNG, JPEG, WEBP or GIF file, found something else", param)
-    with _blamed_on_the_picture(max_pixels, param), warnings.catch_warnings():
+    _check_size(head.width, head.height, max_pixels, param=param)
+    with _blamed_on_the_picture(param), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", Image.DecompressionBombWarning)
-        with Image.open(io.BytesIO(data), formats=[kind]) as image:
-            size = image.size
-            _check_size(*size, max_pixels, param=param)
+        with Image.open(io.BytesIO(data), formats=[head.kind]) as image:
+            _check_same_size(image, head, param)
             image.load()
-            if image.size != size:
-                raise _refused("this picture has another size than it says", param)
+            _check_same_size(image, head, param)
             return _on_white(_upright(image))
-
-
-def _format(data: bytes) -> str | None:
-    if data.startswith(b"RIFF") and data[_WEBP] == b"WEBP":
-        return WebPImagePlugin.WebPImageFile.format
-    return next((kind for magic, kind in _FORMATS.items() if data.startswith(magic)), None)
 
 
 def _check_size(width: int, height: int, max_pixels: int, *, param: str) -> None:
@@ -128,6 +118,11 @@ def _check_size(width: int, height: int, max_pixels: int, *, param: str) -> None
             f"expected a picture whose longer side is at most {MAX_RATIO} times the shorter, found {width} x {height}",
             param,
         )
+
+
+def _check_same_size(image: Image.Image, head: PictureHead, param: str) -> None:
+    if image.size != (head.width, head.height):
+        raise _refused(_OTHER_SIZE, param)
 
 
 def _upright(image: Image.Image) -> Image.Image:
@@ -153,14 +148,13 @@ def _on_white(image: Image.Image) -> Image.Image:
 
 
 @contextmanager
-def _blamed_on_the_picture(max_pixels: int, param: str) -> Iterator[None]:
+def _blamed_on_the_picture(param: str) -> Iterator[None]:
     try:
         yield
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as exc:
-        most = min(max_pixels, Image.MAX_IMAGE_PIXELS or max_pixels)
-        raise _refused(f"expected a picture of at most {most} pixels, found more", param) from exc
+        raise _refused(_OTHER_SIZE, param) from exc
     except _DECODER_FAILURES as exc:
-        raise _refused("this picture cannot be read: the file is damaged or cut off", param) from exc
+        raise _refused(DAMAGED, param) from exc
 
 
 def _refused(message: str, param: str) -> InvalidRequest:

@@ -1,7 +1,8 @@
 """What is sent, and that a write that the server refuses is not sent again before its time."""
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -186,8 +187,8 @@ async def test_an_operator_that_has_lost_its_lease_writes_nothing_and_may_still_
 class Answering(KubernetesApi):
     """An API server that gives these statuses in turn, the last one for ever, and asks for a pause each time."""
 
-    def __init__(self, *statuses: int, pause_s: float = 0.0) -> None:
-        super().__init__(attempts=Attempts())
+    def __init__(self, *statuses: int, pause_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(attempts=Attempts(clock=clock))
         self.sent = 0
         self._statuses = statuses
         self._pause_s = pause_s
@@ -224,10 +225,14 @@ async def test_an_api_server_that_stays_busy_is_left_alone_after_some_attempts_a
     assert (api.sent, pauses) == (4, [10.0] * 3)
 
 
-async def test_a_write_that_got_no_answer_may_be_sent_again_at_once() -> None:
-    api = Answering(0, 201)
-    with pytest.raises(ApiError, match="no answer"):
-        await api.create(CONFIG_MAP, MADE)
+async def test_a_write_that_got_no_answer_is_not_sent_again_before_its_time() -> None:
+    clock = FakeClock()
+    api = Answering(0, 201, clock=clock)
+    for _ in range(3):
+        with pytest.raises(ApiError, match="no answer"):
+            await api.create(CONFIG_MAP, MADE)
+    assert api.sent == 1
+    clock.advance(Backoff().first_s)
     await api.create(CONFIG_MAP, MADE)
     assert api.sent == 2
 

@@ -1,6 +1,6 @@
+import asyncio
 import copy
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ from conch_contracts.names import API_VERSION, KIND
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import CONFIG_MAP, DEPLOYMENT, MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.api.owned_objects import SELECTOR, OwnedObjects, Refused, key_of
+from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.resources.metadata import with_hash
 
 
@@ -281,10 +282,12 @@ async def test_no_answer_to_a_reset_is_no_refusal(world: World, status: int, mon
         await world.owned.ensure(config_map())
 
 
-@pytest.mark.parametrize(("status", "ends"), [(0, True), (401, True), (429, True), (403, False), (500, False)])
+@pytest.mark.parametrize(("status", "later"), [(0, 1), (401, 1), (429, 1), (403, 0), (500, 0)])
 async def test_what_may_not_be_deleted_holds_up_no_other(
-    world: World, status: int, ends: bool, monkeypatch: pytest.MonkeyPatch
+    world: World, status: int, later: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    begun: list[float] = []
+    monkeypatch.setattr(Background, "changed_in", lambda _, seconds: begun.append(seconds))
     await world.round(config_map("a"), config_map("b"))
     delete = world.server.delete
 
@@ -294,6 +297,26 @@ async def test_what_may_not_be_deleted_holds_up_no_other(
         await delete(kind, found)
 
     monkeypatch.setattr(world.server, "delete", refuse)
-    with pytest.raises(ApiError, match="no") if ends else nullcontext():
-        await world.round()
-    assert ("configmaps", "b") not in world.server.objects or ends
+    await world.round()
+    assert ("configmaps", "b") not in world.server.objects
+    assert ("configmaps", "a") in world.server.objects
+    assert len(begun) == later, "rounds to come, where the server has not answered"
+
+
+async def test_when_one_list_fails_the_others_end_with_it() -> None:
+    ended = []
+
+    class Fails(Server):
+        async def list_all(self, kind: Kind, *_: object, **__: object) -> list[Object]:
+            if kind is DEPLOYMENT:
+                raise ApiError(500, "no")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(kind.name)
+            return []
+
+    async with asyncio.timeout(30):
+        with pytest.raises(ApiError):
+            await OwnedObjects(Fails(), [None], (CONFIG_MAP, DEPLOYMENT), SELECTOR).observe()
+    assert ended == ["ConfigMap"]

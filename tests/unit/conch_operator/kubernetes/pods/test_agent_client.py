@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from aiohttp import web
 
+from conch_operator.agent.pool_messages import PoolQuestion
 from conch_operator.agent.tokens import AgentOwner
 from conch_operator.kubernetes.pods import agent_client
 from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
@@ -76,3 +77,20 @@ async def test_an_agent_that_hangs_or_is_not_there_does_not_answer(monkeypatch: 
     async with Agents(TOKENS, 9) as agents:
         with pytest.raises(AgentUnavailable, match="does not answer"):
             await agents.source(AGENT)
+
+
+async def test_who_waits_for_news_holds_up_no_other_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_client, "AT_ONCE", 1)
+    waits = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/models/report":
+            waits.set()
+            await asyncio.Event().wait()
+        return web.Response(body=b"{}")
+
+    async with every_path(answer) as port, Agents(TOKENS, port) as agents, asyncio.timeout(60):
+        waiting = asyncio.create_task(agents.pool_report(AGENT, PoolQuestion(wait_s=60)))
+        await waits.wait()
+        await agents.source(AGENT)
+        waiting.cancel()

@@ -24,7 +24,11 @@ def deployment(replicas: int = 2, updated: int = 1, seen: int = 3, *conditions: 
 
 def made(spec_hash: str = "h") -> Object:
     meta = {"namespace": "ns", "name": "tiny-engine", "labels": {"conch.dev/spec-hash": spec_hash}}
-    return {"metadata": meta, "spec": {"replicas": 2}}
+    template = {"metadata": {"labels": {"conch.dev/spec-hash": f"pods of {spec_hash}"}}}
+    return {"metadata": meta, "spec": {"replicas": 2, "template": template}}
+
+
+ONE, BOTH = ["pods of h"], ["pods of h"] * 2
 
 
 @pytest.mark.parametrize(
@@ -88,47 +92,74 @@ async def test_a_deployment_is_asked_seldom_and_not_at_all_once_its_pods_are_the
     server, clock = Server(), FakeClock()
     failures = CreationFailures(server, clock)
     for _ in range(3):
-        assert await failures.fault(made(), 1) is not None
+        assert await failures.fault(made(), ONE, found=True) is not None
     assert server.asked == 1
     server.live = deployment(2, 2, 3)
     clock.advance(ASK_AGAIN_S)
-    assert await failures.fault(made(), 2) is None
-    clock.advance(ASK_AGAIN_S)
-    assert await failures.fault(made(), 2) is None
-    assert server.asked == 2
+    for _ in range(2):
+        assert await failures.fault(made(), BOTH, found=True) is None
+        clock.advance(ASK_AGAIN_S)
+    assert server.asked == 1
     server.live = deployment(2, 1, 3, FAILURE)
-    assert await failures.fault(made(), 1) is not None, "a pod has gone and no other may come"
+    assert await failures.fault(made(), ONE, found=True) is not None, "a pod has gone and no other may come"
+    assert server.asked == 2
+    assert await failures.fault(made("edited"), BOTH, found=True) is not None, "those of before are none of its own"
     assert server.asked == 3
-    assert await failures.fault(made("edited"), 1) is not None
-    assert server.asked == 4
+
+
+async def test_one_that_was_just_made_is_asked_once_its_pods_have_had_time_to_come() -> None:
+    server, clock = Server(), FakeClock()
+    server.live = deployment(2, 1, 3)
+    failures = CreationFailures(server, clock)
+    assert await failures.fault(made(), ONE, found=False) is None
+    assert await failures.fault(made(), BOTH, found=False) is None
+    assert server.asked == 0
+    asked_at_s = []
+    for second in range(20):
+        assert await failures.fault(made(), ONE, found=False) is None
+        asked_at_s += [second] if server.asked > len(asked_at_s) else []
+        clock.advance(1)
+    assert asked_at_s == [1, 2, 4, 8, 13, 18]
 
 
 async def test_a_refusal_that_comes_after_the_first_look_is_told_soon() -> None:
     server, clock = Server(), FakeClock()
     server.live = deployment(2, 1, 3)
     failures = CreationFailures(server, clock)
-    assert await failures.fault(made(), 1) is None
+    assert await failures.fault(made(), ONE, found=True) is None
     server.live = deployment(2, 1, 3, FAILURE)
-    assert await failures.fault(made(), 1) is None
+    assert await failures.fault(made(), ONE, found=True) is None
     clock.advance(SOON_S)
-    assert await failures.fault(made(), 1) is not None
+    assert await failures.fault(made(), ONE, found=True) is not None
 
 
 async def test_a_deployment_that_cannot_be_read_is_told_of_as_before() -> None:
     server, clock = Server(), FakeClock()
     failures = CreationFailures(server, clock)
-    assert await failures.fault(made(), 1) is not None
+    assert await failures.fault(made(), ONE, found=True) is not None
     clock.advance(ASK_AGAIN_S)
     server.error = ApiError(403, "no")
-    assert await failures.fault(made(), 1) is not None
-    assert await failures.fault(made("edited"), 1) is None
+    assert await failures.fault(made(), ONE, found=True) is not None
+    assert await failures.fault(made("edited"), ONE, found=True) is None
 
 
 async def test_what_is_refused_is_what_the_last_change_asks_for() -> None:
     server = Server()
     server.sets = [replica_set(9, "of the first"), replica_set(10, "of the last"), replica_set(11, "no", "another")]
-    fault = await CreationFailures(server, FakeClock()).fault(made(), 1)
+    fault = await CreationFailures(server, FakeClock()).fault(made(), ONE, found=True)
     assert fault is not None
     assert "of the last" in fault.message
     server.sets = [replica_set(9, "of the first"), replica_set(10, "")]
-    assert await CreationFailures(server, FakeClock()).fault(made(), 1) is None
+    assert await CreationFailures(server, FakeClock()).fault(made(), ONE, found=True) is None
+
+
+async def test_a_deployment_that_is_made_no_more_is_forgotten() -> None:
+    server = Server()
+    failures = CreationFailures(server, FakeClock())
+    await failures.fault(made(), ONE, found=True)
+    failures.keep_only({("ns", "tiny-engine"), ("ns", "other")})
+    await failures.fault(made(), ONE, found=True)
+    assert server.asked == 1
+    failures.keep_only({("ns", "other")})
+    await failures.fault(made(), ONE, found=True)
+    assert server.asked == 2

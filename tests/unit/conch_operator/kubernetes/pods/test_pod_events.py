@@ -83,11 +83,14 @@ class Events(KubernetesApi):
         fields: str | None = None,
         metadata_only: bool = False,
     ) -> list[Object]:
-        assert (kind.path(namespace), fields) == ("/api/v1/namespaces/models/events", "involvedObject.uid=7")
+        assert (kind.path(namespace), fields) == (
+            "/api/v1/namespaces/models/events",
+            "involvedObject.kind=Pod,type=Warning",
+        )
         self.asked += 1
         if self.away:
             raise ApiError(0, "it is away")
-        return [event("FailedAttachVolume", "Multi-Attach error")]
+        return [event("FailedAttachVolume", "Multi-Attach error") | {"involvedObject": {"uid": "7"}}]
 
 
 async def test_only_pods_that_wait_are_asked_about_and_seldom() -> None:
@@ -109,6 +112,20 @@ async def test_only_pods_that_wait_are_asked_about_and_seldom() -> None:
     assert await events.faults({NAME: pod({"running": {}})}) == {}
     assert await events.faults({NAME: pod(CREATING)}) == {}
     assert api.asked == 2, "one that waits again is asked about after a while again"
+
+
+async def test_a_thousand_pods_that_wait_take_one_list_and_each_hears_of_itself_alone() -> None:
+    api, now = Events(), 0.0
+    events = PodEvents(api, lambda: now)
+    pods = {EngineName(f"models/{number}"): pod(CREATING, uid=str(number)) for number in range(1000)}
+    assert await events.faults(pods) == {}
+    now = FIRST_S
+    late = {EngineName("models/late"): pod(CREATING, uid="late")}
+    assert list(await events.faults(pods | late)) == ["models/7"]
+    assert api.asked == 1
+    now += FIRST_S
+    assert list(await events.faults(pods | late)) == ["models/7"]
+    assert api.asked == 2, "one has waited for long enough since"
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ from conch_contracts.conditions import Reason
 from conch_contracts.names import EngineAddress, ModelId, PoolId
 from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_operator.agent.pool_messages import PoolOrder, PoolReport
+from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.pods.agent_client import AgentUnavailable
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
 from conch_operator.kubernetes.pools.pool_pods import PoolPod
-from conch_operator.kubernetes.pools.pool_status_writer import MOST_RESIDENTS, pool_status
+from conch_operator.kubernetes.pools.pool_status_writer import MOST_RESIDENTS, PoolStatusWriter, pool_status
 from conch_operator.kubernetes.pools.pooled_engines import PooledEngines
 from conch_operator.kubernetes.pools.wanted_pools import WantedPools, read_pools
 from conch_operator.reconcile.engine_steps import engine_steps
@@ -53,6 +54,7 @@ class Around:
 
     pod: PoolPod | None = None
     older: list[PoolPod] = field(default_factory=list)
+    next: list[PoolPod] = field(default_factory=list)
     orders: list[PoolOrder] = field(default_factory=list)
     released: list[str] = field(default_factory=list)
     refused: dict[PoolId, Fault] = field(default_factory=dict)
@@ -65,11 +67,17 @@ class Around:
     async def make(self, *_: object) -> dict[PoolId, Fault]:
         return self.refused
 
-    def staying(self, pool: PoolId) -> int:
-        return int(self.pod is not None)
+    def staying(self, pool: PoolId) -> list[str]:
+        return [] if self.pod is None else [self.pod.template]
 
     def current(self, pool: PoolId) -> PoolPod | None:
         return self.pod
+
+    def template(self, pool: PoolId) -> str | None:
+        return "planned"
+
+    def coming(self, pool: PoolId) -> list[PoolPod]:
+        return self.next
 
     def others(self, pool: PoolId) -> list[PoolPod]:
         return self.older
@@ -100,7 +108,7 @@ class Around:
 
 def scene(**given: Any) -> tuple[Around, PooledEngines]:
     around: Any = Around(**given)
-    return around, PooledEngines(around, around, around)
+    return around, PooledEngines(around, around, around, fence=7)
 
 
 async def rounds(engines: PooledEngines, *plans: Plan) -> None:
@@ -137,7 +145,7 @@ async def test_a_model_is_loaded_by_the_agent_and_told_of_once() -> None:
 async def test_an_agent_that_did_not_hear_is_told_again() -> None:
     around, engines = scene(pod=pod("a"), silent=True)
     await rounds(engines, START, REST)
-    assert len(around.orders) == 2
+    assert [(order.fence, order.number) for order in around.orders] == [(7, 1), (7, 2)]
 
 
 async def test_an_operator_that_begins_finds_what_is_loaded_and_lets_it_be() -> None:
@@ -150,7 +158,7 @@ async def test_an_operator_that_begins_finds_what_is_loaded_and_lets_it_be() -> 
 async def test_what_is_to_go_is_left_out_of_the_next_order_and_counts_until_it_has_gone() -> None:
     around, engines = scene(pod=pod("a", loaded()))
     await rounds(engines, replace(REST, stop=(COMPONENT.name,)), REST)
-    assert around.orders[-1] == PoolOrder()
+    assert (around.orders[-1].keep, around.orders[-1].load) == ((), ())
     assert [engine.phase for engine in engines.engines()] == [EnginePhase.STOPPING]
     around.pod = pod("a")
     await rounds(engines, REST)
@@ -220,6 +228,11 @@ async def test_models_hear_why_their_pool_has_no_server() -> None:
     around.pod = pod("a", live=True, fault=unschedulable)
     await engines.observe(WANTED)
     assert (await engines.act(REST)).rejected == {}
+    away = Fault(Reason.ENGINE_UNREACHABLE, "Its agent is away.")
+    around.pod = pod("a", silent=True, fault=away)
+    await engines.observe(WANTED)
+    rejected = (await engines.act(REST)).rejected[MODEL.id]
+    assert rejected == Fault(Reason.ENGINE_UNREACHABLE, "The EnginePool small takes no orders: Its agent is away.")
     around.pod, around.refused = None, {POOL: Fault(Reason.REJECTED, "Exceeded quota.")}
     await engines.observe(WANTED)
     assert (await engines.act(REST)).rejected[MODEL.id].reason is Reason.REJECTED
@@ -243,13 +256,13 @@ def test_a_pool_that_another_version_has_written_is_read_as_far_as_it_can_be() -
 
 
 def test_a_status_says_what_is_loaded_and_does_not_change_by_itself() -> None:
-    said = pool_status(item(), None, [loaded()], 3, "2026-01-01T00:00:00Z")
+    said = pool_status(item(), None, None, [loaded()], 3, "2026-01-01T00:00:00Z")
     assert (said["models"], said["loaded"], said["memoryBytes"]) == (3, 1, 7)
     assert said["residents"] == [{"name": "tiny", "memoryBytes": 7}]
-    again = pool_status(item() | {"status": said}, None, [loaded()], 3, "2026-01-01T00:00:01Z")
+    again = pool_status(item() | {"status": said}, None, None, [loaded()], 3, "2026-01-01T00:00:01Z")
     assert again == said
     fault = Fault(Reason.ENGINE_STARTING, "It is being started.")
-    (ready,) = pool_status(item() | {"status": said}, fault, [], 3, "2026-01-01T00:00:01Z")["conditions"]
+    (ready, _) = pool_status(item() | {"status": said}, fault, None, [], 3, "2026-01-01T00:00:01Z")["conditions"]
     assert (ready["status"], ready["reason"], ready["lastTransitionTime"]) == (
         "False",
         "EngineStarting",
@@ -258,13 +271,65 @@ def test_a_status_says_what_is_loaded_and_does_not_change_by_itself() -> None:
 
 
 def test_a_status_in_words_of_another_version_is_replaced() -> None:
-    said = pool_status(item(), None, [], 0, "2026-01-01T00:00:00Z")
+    said = pool_status(item(), None, None, [], 0, "2026-01-01T00:00:00Z")
     said["conditions"][0]["reason"] = "OfLater"
-    (ready,) = pool_status(item() | {"status": said}, None, [], 0, "2026-01-01T00:00:01Z")["conditions"]
+    (ready, _) = pool_status(item() | {"status": said}, None, None, [], 0, "2026-01-01T00:00:01Z")["conditions"]
     assert ready["reason"] == "Ready"
 
 
 def test_a_status_names_as_many_models_as_its_schema_lets_it_and_counts_all() -> None:
     many = [replace(loaded(), model=ModelId(f"local/m{number}")) for number in range(MOST_RESIDENTS + 1)]
-    said = pool_status(item(), None, many, 3, "2026-01-01T00:00:00Z")
+    said = pool_status(item(), None, None, many, 3, "2026-01-01T00:00:00Z")
     assert (len(said["residents"]), said["loaded"]) == (MOST_RESIDENTS, MOST_RESIDENTS + 1)
+
+
+async def test_an_edit_is_applied_once_the_pod_that_serves_was_made_for_it() -> None:
+    unschedulable = Fault(Reason.UNSCHEDULABLE, "No node can run the engine.")
+    around, engines = scene(pod=pod("old", template="before"))
+
+    async def said() -> Reason | None:
+        await rounds(engines, REST)
+        fault = engines.unapplied(POOL)
+        return None if fault is None else fault.reason
+
+    assert await said() is Reason.ROLLING_OUT
+    around.next = [pod("new", live=False, fault=unschedulable, template="planned")]
+    assert await said() is Reason.UNSCHEDULABLE
+    around.refused = {POOL: Fault(Reason.REJECTED, "Exceeded quota.")}
+    assert await said() is Reason.REJECTED
+    around.refused, around.next, around.pod = {}, [], pod("new", template="planned")
+    assert await said() is None
+    around.pod = pod("new", live=False, template="planned")  # its server has ended, which Ready says
+    assert await said() is None
+    around.pod = pod("new", live=False, fault=unschedulable, template="planned")
+    assert await said() is Reason.UNSCHEDULABLE
+
+
+async def test_an_edit_that_cannot_be_read_leaves_what_serves_ready() -> None:
+    around, engines = scene(pod=pod("a", template="planned", ready=True))
+    broken = read_pools([item(memory="much")], WANTED.pools)
+    await engines.observe(broken)
+    written: list[Any] = []
+
+    class Api(KubernetesApi):
+        async def patch(self, *call: Any) -> Any:
+            written.append(call[3]["status"])
+
+    pods: Any = around
+    await PoolStatusWriter(Api(), engines, pods).write(broken, [])
+    (status,) = written
+    assert [(one["type"], one["status"], one["reason"]) for one in status["conditions"]] == [
+        ("Ready", "True", "Ready"),
+        ("Applied", "False", "SpecInvalid"),
+    ]
+
+
+async def test_what_was_told_to_pods_that_are_gone_is_forgotten() -> None:
+    around, engines = scene(pod=pod("a", loaded()))
+    await rounds(engines, REST)
+    around.pod = pod("b")
+    await rounds(engines, REST)
+    assert engines._told.keys() == {"b"}
+    around.pod = None
+    await rounds(engines)
+    assert not engines._told

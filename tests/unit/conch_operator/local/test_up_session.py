@@ -1,0 +1,49 @@
+"""What signals do to a session of `conch up`; what it does with its processes is in `integration/`."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from conch_operator.local.state_folder import StateFolder
+from conch_operator.local.up_session import UpSession
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture
+async def session(tmp_path: Path) -> Any:
+    options: Any = SimpleNamespace(services=None)
+    nothing: Any = None
+    return UpSession(options, StateFolder(tmp_path), nothing, nothing)
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """Give signals back to Python."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+async def test_a_first_signal_asks_and_a_second_one_kills(session: Any, number: signal.Signals) -> None:
+    killed: list[str] = []
+    engines = SimpleNamespace(kill=lambda: killed.append("engines"))
+    session._services.processes = {"gateway": SimpleNamespace(kill=lambda: killed.append("gateway"))}
+    session._obey_signals(engines)
+    os.kill(os.getpid(), number)
+    await asyncio.wait_for(session._wake.wait(), 30)
+    assert (session._stopping.is_set(), killed) == (True, [])
+    session._wake.clear()
+    os.kill(os.getpid(), number)
+    await asyncio.wait_for(session._wake.wait(), 30)
+    assert killed == ["engines", "gateway"]
+    for each in SIGNALS:
+        asyncio.get_running_loop().remove_signal_handler(each)
