@@ -8,8 +8,8 @@ from generate.helm import Helm
 from testkit.kubernetes import chart
 from testkit.kubernetes.chart import IMAGES
 
-COLLECTOR, MIRROR, REDIS = "tracing.otlpEndpoint", "engines.downloads.hfEndpoint", "redis.external.url"
-CA_BUNDLE = "engines.downloads.caBundle"
+COLLECTOR, REDIS, DOWNLOADS = "tracing.otlpEndpoint", "redis.external.url", "engines.downloads"
+MIRROR, PROXY, CA_BUNDLE = f"{DOWNLOADS}.hfEndpoint", f"{DOWNLOADS}.httpsProxy", f"{DOWNLOADS}.caBundle"
 WHOLE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 
 
@@ -19,7 +19,35 @@ WHOLE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
         *(
             (at, f"http://{rest}")
             for at in (COLLECTOR, MIRROR)
-            for rest in ("", ":4318", "a:0", "a:65536", "a:99999", "a:http", "a b", "u:p@a", "a/?x=1", "a/#b", "/v1")
+            for rest in (
+                "",
+                ":4318",
+                "a:0",
+                "a:65536",
+                "a:99999",
+                "a:http",
+                "a b",
+                "u:p@a",
+                "a/?x=1",
+                "a/#b",
+                "/v1",
+                "a..b",
+                "a/%zz",
+            )
+        ),
+        *(
+            (at, url)
+            for at in (PROXY, f"{DOWNLOADS}.httpProxy")
+            for url in (
+                "foo",
+                "ftp://a",
+                "http://",
+                "http://a:99999",
+                "http://a b",
+                "https://a:0",
+                "http://a/b",
+                "u@a:1",
+            )
         ),
         *((REDIS, f"redis://{rest}") for rest in (":6379", "a:65536", "a/0x", "a/0/1", "a b", "[::1")),
     ],
@@ -52,6 +80,14 @@ def test_processes_may_reach_the_port_of_a_url(helm: Helm, at: str, url: str, po
 def test_a_mirror_is_told_to_downloads(helm: Helm, url: str) -> None:
     settings = chart.render(helm, "--set-string", f"{MIRROR}={url}").operator_settings()
     assert settings["engines"]["downloads"]["env"] == {"HF_ENDPOINT": url}
+
+
+@pytest.mark.parametrize(
+    "url", ["http://proxy.example.com:3128", "https://user:p%40ss@10.0.0.1", "http://[fd00::1]:80/"]
+)
+def test_a_proxy_is_told_to_downloads(helm: Helm, url: str) -> None:
+    settings = chart.render(helm, "--set-string", f"{PROXY}={url}").operator_settings()
+    assert settings["engines"]["downloads"]["env"] == {"HTTPS_PROXY": url}
 
 
 @pytest.mark.parametrize("host", ["conch.example.com", "*.example.com", "conch", "3com.example", "a.2b"])

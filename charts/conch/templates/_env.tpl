@@ -10,7 +10,7 @@
   value: {{ include "conch.port" (list $root "admin") | quote }}
 {{- with $root.Values.tracing.otlpEndpoint }}
 - name: CONCH_OTLP_ENDPOINT
-  value: {{ include "conch.url" (list "tracing.otlpEndpoint" . "https?" "(/[^?#\\s]*)?" "http://collector.example.com:4318") | quote }}
+  value: {{ include "conch.url" (list "tracing.otlpEndpoint" . "https?" "(/([^?#%\\s]|%[0-9A-Fa-f]{2})*)?" "http://collector.example.com:4318") | quote }}
 {{- end }}
 - name: CONCH_INTERNAL_TOKEN
   valueFrom:

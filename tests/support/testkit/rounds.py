@@ -152,7 +152,7 @@ class World:
             lambda: 0.0,
             scaling=() if scaling is None else (scaling,),
         )
-        self.reconciler = Reconciler(self.ports, retry_s=0)
+        self.reconciler = Reconciler(self.ports, retry_s=0, patience_s=0)
         self.statuses: Statuses = {}
         self.pools: Mapping[PoolId, EnginePoolSpec] = {}
 

@@ -73,9 +73,10 @@ workerPools:
 
 {{- define "conch.operator.downloadEnv" -}}
 {{- $env := dict -}}
-{{- with .httpProxy }}{{ $_ := set $env "HTTP_PROXY" . }}{{ end -}}
-{{- with .httpsProxy }}{{ $_ := set $env "HTTPS_PROXY" . }}{{ end -}}
+{{- $proxy := list "https?" "/?" "http://proxy.example.com:3128" "([^@/?#\\s]+@)?" -}}
+{{- with .httpProxy }}{{ $_ := set $env "HTTP_PROXY" (include "conch.url" (concat (list "engines.downloads.httpProxy" .) $proxy)) }}{{ end -}}
+{{- with .httpsProxy }}{{ $_ := set $env "HTTPS_PROXY" (include "conch.url" (concat (list "engines.downloads.httpsProxy" .) $proxy)) }}{{ end -}}
 {{- with .noProxy }}{{ $_ := set $env "NO_PROXY" . }}{{ end -}}
-{{- with .hfEndpoint }}{{ $_ := set $env "HF_ENDPOINT" (include "conch.url" (list "engines.downloads.hfEndpoint" . "https?" "(/[^?#\\s]*)?" "https://hub.example.com")) }}{{ end -}}
+{{- with .hfEndpoint }}{{ $_ := set $env "HF_ENDPOINT" (include "conch.url" (list "engines.downloads.hfEndpoint" . "https?" "(/([^?#%\\s]|%[0-9A-Fa-f]{2})*)?" "https://hub.example.com")) }}{{ end -}}
 {{- toJson $env -}}
 {{- end -}}

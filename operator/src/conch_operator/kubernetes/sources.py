@@ -164,7 +164,10 @@ class AgentSources:
         if uid in self._asked or self._clock() - since < SILENCE_S:
             return
         log.warning("An agent does not answer.", extra={"pod": uid, "error": str(cause)})
-        said = f"The model's folder cannot be read: {str(cause).rstrip('.')}. See the log of the container agent."
+        said = (
+            f"The model's folder has not been read: {str(cause).rstrip('.')}. It may still be starting; if this stays,"
+        )
+        said += " see the log of the container agent."
         self._asked[uid] = _Asked(SourceFault(Reason.WAITING, said), self._clock(), agent)
 
     def _said(self, uid: str) -> Answer | None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import Protocol, TypeVar
 
 from conch_contracts.names import Digest, ModelId, ServedName
@@ -45,6 +46,8 @@ log = logging.getLogger(__name__)
 RETRY_S = 0.25
 """After which the registry is asked once more: a Redis that is slow for a moment makes no model unready."""
 
+PATIENCE_S = 5.0
+"""How long the registry may fail before a model is unready whose route stands there as it is to be."""
 _UNDERWAY = "it is still being fetched"
 T = TypeVar("T")
 
@@ -162,10 +165,14 @@ class Reconciler:
         *,
         longest_withdrawal_s: float = LONGEST_WAIT_S,
         retry_s: float = RETRY_S,
+        patience_s: float = PATIENCE_S,
         background: Background = AWAITED,
     ) -> None:
         self._ports = ports
         self._retry_s = retry_s
+        self._patience_s = patience_s
+        self._written: tuple[Mapping[ModelId, RoutedModel], float] = {}, -inf
+        """The routes that were written last, and when."""
         self._withdrawals = Withdrawals(longest_withdrawal_s)
         self._storing: CallsInFlight[Digest, str | None] = CallsInFlight(background)
         self._unstored: Mapping[Digest, str] = {}
@@ -291,8 +298,15 @@ class Reconciler:
                 await self._ports.cluster.mark_serving(_reached(steps.routes, observed))
             except (RegistryUnavailable, RegistryError) as unavailable:
                 error = str(unavailable)
-        self._withdrawals.note(steps.withdraw, revision, self._ports.clock())
-        return Published(frozenset(steps.routes) if error is None else frozenset(), error)
+        now_s = self._ports.clock()
+        self._withdrawals.note(steps.withdraw, revision, now_s)
+        if error is None:
+            self._written = steps.routes, now_s
+            return Published(frozenset(steps.routes))
+        routes, written_s = self._written
+        if now_s - written_s >= self._patience_s:
+            return Published(frozenset(), error)
+        return Published(frozenset(model for model, routed in steps.routes.items() if routes.get(model) == routed))
 
     async def _retried(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask the registry something that may be asked again; raises RegistryError and RegistryUnavailable."""

@@ -1,7 +1,6 @@
 """Models in one server that does as it is told: a load that hangs is given up, and holds up no other for longer."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -100,13 +99,16 @@ async def test_a_server_that_has_grown_is_started_anew_after_a_while(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_server, "_MEASURE_S", 0.0)
-    scene.process.pid = os.getpid()
+    monkeypatch.setattr(shared_server, "own_memory_of", lambda pid: shared_server.MOST_OWN_BYTES + (pid == 2))
+    scene.process.pid = 1
     scene.models.load(loadable("one"))
     await scene.are(one=RUNNING)
-    for name, value in (("LEAST_RUN_S", 0.0), ("MOST_OWN_BYTES", 0)):
+    for pid, least_run_s in ((2, shared_server.LEAST_RUN_S), (1, 0.0)):
+        scene.process.pid = pid
+        monkeypatch.setattr(shared_server, "LEAST_RUN_S", least_run_s)
         await asyncio.sleep(0.3)
-        assert scene.process.incarnation == 1  # it is not large, or has not run for long
-        monkeypatch.setattr(shared_server, name, value)
+        assert scene.process.incarnation == 1  # it has not run for long, or is not large
+    scene.process.pid = 2
     await eventually(lambda: scene.process.incarnation > 1, "another run")
     monkeypatch.undo()
     await scene.are(one=RUNNING)

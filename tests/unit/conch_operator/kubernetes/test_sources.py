@@ -186,7 +186,7 @@ async def test_an_agent_that_never_answers_is_named_after_a_while() -> None:
     await sources.ask([model], pods)
     (fault,) = (await sources.read_all([model])).values()
     assert isinstance(fault, SourceFault)
-    assert (fault.reason, "cannot be read" in fault.message) == (Reason.WAITING, True)
+    assert (fault.reason, "has not been read" in fault.message) == (Reason.WAITING, True)
     now[0] += ASK_AGAIN_S
     folders.digests["a"] = NEW
     await sources.ask([model], pods)

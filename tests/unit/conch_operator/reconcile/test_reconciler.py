@@ -206,6 +206,20 @@ async def test_nothing_is_published_before_the_registry_was_read(world: World) -
     assert (await world.rounds(model))[model.id].ready
 
 
+async def test_a_model_is_ready_while_the_registry_that_holds_its_route_fails_for_a_moment(world: World) -> None:
+    now_s = 0.0
+    world.reconciler = Reconciler(replace(world.ports, clock=lambda: now_s), retry_s=0, patience_s=5)
+    model, other = world.model(), DesiredModel(model_deployment("other", source={"path": "tiny"}), world.folder, 1)
+    await world.rounds(model)
+    world.registry.down, now_s = True, 4.9
+    statuses = await world.rounds(model, other)
+    assert statuses[model.id].ready
+    assert not statuses[other.id].ready  # its route was never written
+    now_s = 5.0
+    told = (await world.rounds(model, other))[model.id].condition(ConditionType.READY)
+    assert told.reason is Reason.REGISTRY_UNAVAILABLE
+
+
 @pytest.mark.parametrize(("late", "ready"), [(1, True), (2, False)])
 async def test_a_registry_that_is_slow_once_makes_no_model_unready(world: World, late: int, ready: bool) -> None:
     model = world.model()
@@ -244,7 +258,7 @@ class KeptNames:
 @pytest.mark.parametrize("down", [False, True])
 async def test_a_deleted_models_names_wait_for_it_and_no_other_inherits_them(world: World, *, down: bool) -> None:
     ports = replace(world.ports, reservations=(kept := KeptNames()))
-    world.reconciler = Reconciler(ports, retry_s=0)
+    world.reconciler = Reconciler(ports, retry_s=0, patience_s=0)
     owner = DesiredModel(model_deployment("tiny", servedNames=["chat"]), world.folder, 1)
     waiting = DesiredModel(model_deployment("waiting", source={"path": "tiny"}, servedNames=["chat"]), world.folder, 2)
     assert (await world.rounds(owner, waiting))[owner.id].served_names == ("chat",)
@@ -252,7 +266,7 @@ async def test_a_deleted_models_names_wait_for_it_and_no_other_inherits_them(wor
     assert (await world.rounds(waiting))[waiting.id].served_names == ()
     kept.down = False
     await world.rounds(waiting, count=1)
-    world.reconciler = Reconciler(ports, retry_s=0)
+    world.reconciler = Reconciler(ports, retry_s=0, patience_s=0)
     assert (await world.rounds(waiting))[waiting.id].served_names == ()
     again = replace(owner, created=9)
     assert (await world.rounds(again, waiting))[again.id].served_names == ("chat",)

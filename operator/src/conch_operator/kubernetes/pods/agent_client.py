@@ -1,6 +1,7 @@
 """The HTTP client of the agents in engines' pods."""
 
 import asyncio
+import os
 from contextlib import AbstractAsyncContextManager, nullcontext
 from types import TracebackType
 from typing import Self, TypeVar
@@ -124,9 +125,18 @@ class Agents:
                     raise AgentUnavailable(f"the agent at {host} answers {response.status} to {method} {path}")
                 return response.headers.get("x-conch-digest", ""), data
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise AgentUnavailable(
-                f"the agent at {host} does not answer: {str(error) or type(error).__name__}"
-            ) from error
+            raise AgentUnavailable(f"the agent at {host} does not answer{_because(error, timeout_s)}") from error
+
+
+def _because(error: BaseException, timeout_s: float) -> str:
+    """Return the cause as a user can read it, without what a library adds."""
+    match error:
+        case TimeoutError():
+            return f" within {timeout_s:g} s"
+        case OSError(errno=int(number)) if number > 0:
+            return f": {os.strerror(number)}"
+        case _:
+            return f": {str(error) or type(error).__name__}"
 
 
 def _read(kind: type[Report], data: bytes, agent: AgentAddress) -> Report:

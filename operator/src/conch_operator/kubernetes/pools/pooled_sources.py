@@ -120,8 +120,10 @@ class PooledSources:
 
 
 def _silence(cause: AgentUnavailable) -> SourceFault:
-    said = f"The model's folder cannot be read: {str(cause).rstrip('.')}. See the log of the container agent in the pod"
-    return SourceFault(Reason.WAITING, f"{said} of its EnginePool; it is asked again.")
+    said = (
+        f"The model's folder has not been read: {str(cause).rstrip('.')}. It is asked again; if this stays, see the log"
+    )
+    return SourceFault(Reason.WAITING, f"{said} of the container agent in the pod of its EnginePool.")
 
 
 def _mounts(pod: PoolPod, model: DesiredModel) -> bool:

@@ -91,7 +91,7 @@ async def test_an_agent_that_is_silent_about_a_folder_is_a_fault_and_is_asked_ag
     assert around.asked == ["one"]
     assert isinstance(said, SourceFault)
     assert said.reason is Reason.WAITING
-    assert said.message.startswith("The model's folder cannot be read: the agent is away. See the log of")
+    assert said.message.startswith("The model's folder has not been read: the agent is away. It is asked again")
     around.now, around.silent = ASK_AGAIN_S, False
     assert isinstance((await sources.read_all([MODEL]))[MODEL.id], SourceFacts)
     around.now += ASK_AGAIN_S
