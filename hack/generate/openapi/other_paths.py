@@ -7,6 +7,7 @@ from fastapi import Body, FastAPI, Query
 from conch_contracts.openai.model_list import Model, ModelList
 from conch_contracts.openai.model_wake import ModelWake, WakeRequest
 from conch_contracts.openai.responses.response import DeletedResponse, Response, StoredItemList
+from conch_gateway.app.models_and_health import ModelsQuery
 from conch_gateway.responses.stored_endpoints import ItemsQuery, RetrievalQuery
 from generate.openapi.failures import errors
 
@@ -16,9 +17,9 @@ _FOR_A_WHILE = WakeRequest()
 def describe_models(app: FastAPI) -> None:
     """Add the paths that tell of models."""
 
-    @app.get("/v1/models", response_model=ModelList, responses=errors((401, 503)), tags=["models"])
-    async def list_models() -> None:
-        """List every name that `model` may hold, the default model's first.
+    @app.get("/v1/models", response_model=ModelList, responses=errors((400, 401, 503)), tags=["models"])
+    async def list_models(query: Annotated[ModelsQuery, Query()]) -> None:
+        """List every name that `model` may hold, the default model's first; in pages where `limit` is given.
 
         Errors have Anthropic's form where the request has the header `anthropic-version`.
         """

@@ -135,6 +135,43 @@ async def test_a_model_tells_what_it_takes(fields, takes):
     assert card["input_modalities"] == takes
 
 
+@pytest.mark.parametrize(
+    ("query", "names", "more"),
+    [
+        ("", "abcd", False),
+        ("limit=2", "ab", True),
+        ("limit=1000", "abcd", False),
+        ("limit=2&after_id=b", "cd", False),
+        ("limit=1&after_id=b", "c", True),
+        ("after_id=d", "", False),
+        ("limit=2&before_id=d", "bc", True),
+        ("limit=3&before_id=d", "abc", False),
+        ("before_id=a", "", False),
+    ],
+)
+async def test_models_come_in_pages_where_anthropics_clients_ask_for_them(query, names, more):
+    known = snapshot(*(route(model_id=f"ns/{name}", served_names=(name,)) for name in "abcd"))
+    listed = orjson.loads((await gateway(known=known).client.get("/v1/models", query=query.encode())).body)
+    assert ("".join(model["id"] for model in listed["data"]), listed["has_more"]) == (names, more)
+    assert (listed["first_id"], listed["last_id"]) == ((names[0], names[-1]) if names else (None, None))
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [
+        ("limit=0", "limit"),
+        ("limit=1001", "limit"),
+        ("limit=all", "limit"),
+        ("after_id=x", "after_id"),
+        ("before_id=", "before_id"),
+        ("before_id=tiny-chat&after_id=tiny-chat", "before_id"),
+    ],
+)
+async def test_a_page_of_models_that_there_is_not_is_refused(query, param):
+    answer = await gateway().client.get("/v1/models", query=query.encode())
+    assert (answer.status, orjson.loads(answer.body)["error"]["param"]) == (400, param)
+
+
 async def test_the_openapi_document_can_be_switched_off():
     assert (await gateway(openapi=False).client.get("/openapi.json")).status == 404
 

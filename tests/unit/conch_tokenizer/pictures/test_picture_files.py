@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 from transformers.image_transforms import convert_to_rgb
 
 from conch_kit.errors import InvalidRequest
@@ -53,6 +53,15 @@ def test_a_picture_is_turned_upright(orientation: int, kind: str) -> None:
 def test_notes_that_cannot_be_read_turn_nothing(exif: bytes) -> None:
     image = picture()
     np.testing.assert_array_equal(np.asarray(decoded(file_of(image, exif=exif))), np.asarray(image))
+
+
+def test_notes_that_are_long_are_not_read_for_an_orientation(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = picture()
+    notes = Image.Exif()
+    notes[ExifTags.Base.Orientation] = 6
+    notes[ExifTags.Base.ImageDescription] = "x" * 300_000
+    monkeypatch.setattr(Image.Image, "getexif", None)
+    np.testing.assert_array_equal(np.asarray(decoded(file_of(image, exif=notes.tobytes()))), np.asarray(image))
 
 
 def test_an_orientation_that_there_is_not_turns_nothing() -> None:

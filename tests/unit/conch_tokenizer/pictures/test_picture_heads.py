@@ -54,6 +54,7 @@ HEAVY = {
     "GIF of no blocks": (gif(b"!\xfe\0" * (HEAVY_BYTES // 3)), TOO_MANY),
     "PNG of notes": (PNG[:33] + chunks(b"tEXt", 500_000) + PNG[33:], TOO_MANY),
     "PNG of small pieces": (PNG[:33] + chunks(b"IDAT", 500_000) + PNG[33:], TOO_MANY),
+    "PNG of colour profiles": (PNG[:33] + chunks(b"iCCP", 2) + PNG[33:], "one colour profile"),
     "PNG with notes at its end": (PNG[:-12] + chunks(b"tEXt", 500_000) + PNG[-12:], TOO_MANY),
 }
 

@@ -57,7 +57,7 @@ class ModelList(ApiModel):
 
     object: Literal["list"] = "list"
     data: list[Model]
-    has_more: Literal[False] = False
-    """All models are on one page."""
+    has_more: bool = False
+    """Whether there are others in the direction that was asked for; all are on one page where no `limit` is given."""
     first_id: str | None
     last_id: str | None

@@ -1,12 +1,16 @@
 """What the gateway serves beside inference and stored answers: models, health, version, load."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 
+from pydantic import Field
+
 from conch_contracts.openai.model_list import EngineState, Modality, Model, ModelList, ModelPermission
 from conch_contracts.records import ModelKind, Profile, Route
+from conch_gateway.errors.bad_request import invalid
 from conch_gateway.http.paths import Answer, Endpoint, PathRequest
+from conch_gateway.http.query import Query, read_query
 from conch_gateway.requests.model_lookup import not_found
 from conch_gateway.telemetry.load import Load
 from conch_kit.errors import Unavailable
@@ -16,6 +20,14 @@ from conch_kit.registry.snapshot import Snapshot
 VERSION = version("conch-gateway")
 _WRITERS = (ModelKind.LLM, ModelKind.TRANSCRIPTION)
 DENGLIN_OWNER = "openai_api"
+
+
+class ModelsQuery(Query):
+    """Which of the models, as Anthropic's clients ask; all where nothing is said, as OpenAI's expect."""
+
+    limit: int | None = Field(None, ge=1, le=1000)
+    after_id: str | None = None
+    before_id: str | None = None
 
 
 def model_endpoints(
@@ -34,8 +46,7 @@ def model_endpoints(
         names = {name: route for name, route in known.by_name.items() if reachable(route.kind)}
         ordered = sorted(names.items(), key=_order)
         models = [model_of(name, route, owned_by, _state(route, known)) for name, route in ordered]
-        first, last = (models[0].id, models[-1].id) if models else (None, None)
-        return _typed(ModelList(data=models, first_id=first, last_id=last))
+        return _typed(_page(models, read_query(ModelsQuery, request.query)))
 
     async def get_model(request: PathRequest) -> Answer:
         name = request.parts["name"]
@@ -48,6 +59,29 @@ def model_endpoints(
         return _typed(model_of(name, route, owned_by, _state(route, known)))
 
     return {("GET", "/v1/models"): list_models, ("GET", "/v1/models/{name:path}"): get_model}
+
+
+def _page(models: Sequence[Model], asked: ModelsQuery) -> ModelList:
+    """Return the models that were asked for; raises InvalidRequest for a name that none has, and for two."""
+    if asked.after_id is not None and asked.before_id is not None:
+        raise invalid("before_id", "expected 'after_id' or 'before_id', found both")
+    limit = asked.limit or len(models)
+    if asked.before_id is not None:
+        until = _place(models, asked.before_id, "before_id")
+        start = max(0, until - limit)
+        shown, more = models[start:until], start > 0
+    else:
+        start = 0 if asked.after_id is None else _place(models, asked.after_id, "after_id") + 1
+        shown, more = models[start : start + limit], start + limit < len(models)
+    first, last = (shown[0].id, shown[-1].id) if shown else (None, None)
+    return ModelList(data=list(shown), has_more=more, first_id=first, last_id=last)
+
+
+def _place(models: Sequence[Model], name: str, param: str) -> int:
+    for place, model in enumerate(models):
+        if model.id == name:
+            return place
+    raise invalid(param, f"expected the id of a model, found '{name[:128]}'")
 
 
 def health_endpoints(not_ready: Callable[[], str | None], load: Load) -> Mapping[tuple[str, str], Endpoint]:

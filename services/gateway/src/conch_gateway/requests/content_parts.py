@@ -205,7 +205,7 @@ def _data(url: str, profile: PictureProfile, where: str) -> str:
         raise invalid(where, f"expected a picture in PNG, JPEG, WEBP or GIF, found '{found['type'][:40]}'")
     data = url[found.end() :]
     if not data:
-        raise invalid(where, "expected the file in base64 behind 'base64,', found nothing")
+        raise invalid(where, "expected the file in base64, found nothing")
     size = _size(data)
     if size > profile.max_bytes and (size := _size(without_white_space(data))) > profile.max_bytes:
         raise invalid(where, f"expected a file of at most {profile.max_bytes} bytes, found {size}")

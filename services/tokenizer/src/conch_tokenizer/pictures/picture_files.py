@@ -37,6 +37,10 @@ _UPRIGHT: Final = {
 }
 """What undoes each orientation of EXIF. `ImageOps.exif_transpose` would write all other notes anew as well, and fail at
 those that cameras write wrong."""
+_NOTES: Final = ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp")
+"""Where Pillow looks for the orientation."""
+_MOST_NOTES: Final = 256 * 1024
+"""Bytes or characters of them; longer ones say nothing of the picture, since reading them may take seconds."""
 _OTHER_SIZE: Final = "this picture has another size than it says"
 _WHITE: Final = (255, 255, 255, 255)
 _DECODER_FAILURES: Final = (
@@ -126,6 +130,8 @@ def _check_same_size(image: Image.Image, head: PictureHead, param: str) -> None:
 
 
 def _upright(image: Image.Image) -> Image.Image:
+    if sum(len(image.info.get(name) or "") for name in _NOTES) > _MOST_NOTES:
+        return image
     try:
         orientation = image.getexif().get(ExifTags.Base.Orientation)
     except _DECODER_FAILURES:  # notes that cannot be read say nothing of the picture

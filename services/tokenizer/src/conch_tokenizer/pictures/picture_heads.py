@@ -61,9 +61,12 @@ def _size_of_png(data: bytes) -> tuple[int, int]:
     if data[12:16] != b"IHDR":
         raise HeadRefused(DAMAGED)
     width, height = struct.unpack_from(">II", data, 16)
-    at = 8
+    at, profiles = 8, 0
     for _ in range(MOST_PIECES):
         kind = data[at + 4 : at + 8]
+        profiles += kind == b"iCCP"
+        if profiles > 1:  # Pillow unpacks each of them, to 1 MiB
+            raise HeadRefused("expected a PNG with one colour profile, found more; save it anew")
         if len(kind) < 4 or kind == b"IEND":  # that it is cut off is told by the decoder
             return width, height
         at += 12 + int.from_bytes(data[at : at + 4], "big")
