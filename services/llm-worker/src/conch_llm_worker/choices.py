@@ -40,7 +40,7 @@ _FAIL_TOGETHER_S = 0.3
 Triton 24.10 crashes when a cancellation meets an engine's error."""
 
 
-_PART_TOKENS = 128
+_PART_TOKENS = 32
 _PART_CHARS = 2048
 """What is taken at a time of a message, in tokens or characters: an engine may send a whole answer at once."""
 _TURN_S = 0.005
@@ -232,7 +232,8 @@ class Choices:
         if len(delta.ids) > most:
             return split(delta, most)
         # Where stop strings count from some token on, the text and its tokens belong together.
-        whole = len(delta.text) <= _PART_CHARS or self._rules.min_tokens > 0 or delta.logprobs is not None
+        counts = self._rules.min_tokens > 0 and bool(self._rules.stop or self._request.backend.stop_words)
+        whole = len(delta.text) <= _PART_CHARS or counts or delta.logprobs is not None
         return (delta,) if whole else split_text(delta, _PART_CHARS)
 
     def _feeding(self, generation: Generation) -> Callable[[TokenDelta], ChoiceUpdate]:

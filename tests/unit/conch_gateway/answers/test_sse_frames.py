@@ -1,5 +1,7 @@
 """A stream's bytes between worker and client."""
 
+import time
+
 import pytest
 
 from conch_contracts.messages.generation import Usage
@@ -38,6 +40,20 @@ def test_other_comments_and_text_that_looks_like_one_pass():
     data = b': keep-alive\n\ndata: {"a":"\\n\\n: usage x"}\n\n: working hard\n\n'
     assert relay.feed(data) == data
     assert (relay.usage(), relay.done) == (None, False)
+
+
+@pytest.mark.parametrize("before", [b"data: ", b'data: 1\n\n: usage {"a":"'], ids=["frame", "end"])
+def test_what_comes_in_many_pieces_takes_a_time_that_grows_with_its_length_alone(before):
+    def took_s(pieces):
+        relay = FrameRelay(limit=2**30)
+        began = time.thread_time()
+        relay.feed(before)
+        for _ in range(pieces):
+            relay.feed(b"x" * 1000)
+        assert not relay.feed(b'"}\n\n').startswith(b":")
+        return time.thread_time() - began
+
+    assert min(took_s(32_000) for _ in range(3)) < 10 * min(took_s(8_000) for _ in range(3))
 
 
 def test_a_frame_without_end_is_not_kept_for_ever():

@@ -55,6 +55,14 @@ BROKEN = "h\ufffd"
 BAD = ChoiceFinish("stop", BROKEN)
 L, LO = ChoiceFinish("stop", "l"), ChoiceFinish("stop", "lo")
 
+
+def test_tokens_without_text_are_shown_before_they_are_many() -> None:
+    one = generation(generate_request(logprobs=True, sampling=sampling(max_tokens=10_000, ignore_eos=True, **REQUEST)))
+    shown = [len(update.entries) for update in run(one, [EOS] * 1000, logprobs=True)]
+    assert sum(shown) > 900
+    assert max(shown) <= 64
+
+
 ENDINGS = [
     ("the end-of-sequence id", {}, REQUEST, [*b"hello", *EOS, *b"xx"], "hello", STOP, 6),
     ("an end id of the model's config", {"backend": backend(end_id=111)}, {}, list(b"hello!"), "hell", STOP, 5),

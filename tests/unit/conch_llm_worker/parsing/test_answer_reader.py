@@ -20,7 +20,7 @@ from conch_llm_worker.parsing.answer_events import (
 )
 from conch_llm_worker.parsing.answer_reader import AnswerReader
 from conch_llm_worker.parsing.text_buffer import MAX_NAME_CHARS
-from testkit.models.transcripts import GLM, HERMES, KIMI, LLAMA3, PYTHONIC, TRANSCRIPTS, Transcript, tools
+from testkit.models.transcripts import GLM, HERMES, KIMI, LLAMA3, PYTHONIC, TRANSCRIPTS, Transcript, thoughts, tools
 
 
 @dataclass
@@ -39,6 +39,13 @@ class Answer:
                     self.parts[-1] = CallArguments(event.call, last.text + event.text)
                 case _:
                     self.parts.append(event)
+
+
+def test_spaces_before_the_thinking_count_alike_however_they_come() -> None:
+    for count in (4096, 4097, 5000):
+        text = " " * count + "<think>a</think>b"
+        whole_text, singles = (whole(read(thoughts(), pieces)) for pieces in ([text], [*text]))
+        assert whole_text == singles
 
 
 def read(parsing: Parsing, pieces: Sequence[str], *, cut: bool = False) -> list[Event]:

@@ -44,19 +44,25 @@ class FrameRelay:
         self._marker = marker
         self._later = FRAME_END + marker
         self._limit = limit
-        self._carry = b""
-        self._comment: bytes | None = None
+        self._carry = bytearray()
+        """The beginning of a frame; it grows in place, as the end does, since either may come in a thousand pieces."""
+        self._comment: bytearray | None = None
         self.done = False
         """Whether the worker ended the stream as a complete one."""
 
     def feed(self, chunk: bytes) -> bytes:
         """Return the bytes that may go to the client now: whole frames up to the end."""
-        if self._carry:
-            chunk = self._carry + chunk
-            self._carry = b""
         if self._comment is not None:
-            self._comment = self._bounded(self._comment + chunk)
+            self._comment += chunk
+            self._check(self._comment)
             return b""
+        if self._carry:
+            if FRAME_END not in self._carry[-1:] + chunk:
+                self._carry += chunk
+                self._check(self._carry)
+                return b""
+            chunk = bytes(self._carry + chunk)
+            self._carry = bytearray()
         if chunk.startswith(_ANY_COMMENT) or chunk.find(_LATER_COMMENT) >= 0:  # faster here than `in`
             chunk = self._without_comments(chunk)
         elif not chunk.endswith(FRAME_END):
@@ -71,22 +77,22 @@ class FrameRelay:
 
     def usage(self) -> Usage | None:
         """Return the usage that the worker reported, or None when it did not or nobody can read it."""
-        return None if self._comment is None else parse_usage(self._comment.rpartition(_COMMENT)[2])
+        return None if self._comment is None else parse_usage(bytes(self._comment.rpartition(_COMMENT)[2]))
 
     def tail(self) -> "Tail | None":
         """Return the end of a stream of the Responses API; None when the worker did not get so far."""
-        first, _, rest = (self._comment or b"").partition(FRAME_END)
+        first, _, rest = bytes(self._comment or b"").partition(FRAME_END)
         frames, usage, _ = rest.rpartition(_COMMENT)
         return Tail(first.removeprefix(_RESPONSE), frames) if usage else None
 
     def _without_comments(self, chunk: bytes) -> bytes:
         """Return the whole frames that are for the client, and keep the end once it begins."""
         if chunk.startswith(self._marker):
-            self._comment = chunk
+            self._comment = bytearray(chunk)
             return b""
         at = chunk.find(self._later)
         if at >= 0:
-            self._comment = chunk[at + 2 :]
+            self._comment = bytearray(chunk[at + 2 :])
             chunk = chunk[: at + 2]
         elif not chunk.endswith(FRAME_END):
             chunk = self._hold_back(chunk)
@@ -96,13 +102,13 @@ class FrameRelay:
         whole = chunk.rfind(FRAME_END) + 2
         if whole < 2:
             whole = 0
-        self._carry = self._bounded(chunk[whole:])
+        self._carry = bytearray(chunk[whole:])
+        self._check(self._carry)
         return chunk[:whole]
 
-    def _bounded(self, frame: bytes) -> bytes:
+    def _check(self, frame: bytearray) -> None:
         if len(frame) > self._limit:
             raise FrameTooLong(f"A frame exceeds {self._limit} bytes.")
-        return frame
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,9 +225,11 @@ def word_ahead(buffer: TextBuffer, word: str) -> Steps[int]:
     while True:
         rest = buffer.text[space:].lstrip()
         space = len(buffer.text) - len(rest)
+        if space > MAX_SPACE_CHARS:
+            return 0
         if rest.startswith(word):
             return space + len(word)
-        if buffer.ended or space > MAX_SPACE_CHARS or not word.startswith(rest):
+        if buffer.ended or not word.startswith(rest):
             return 0
         yield
 

@@ -28,6 +28,7 @@ class Output:
         """Those that are complete."""
         self._stem = request.response_id.partition("_")[2]
         self._logprobs = request.logprobs
+        self._taken_apart = request.parsing is not None
         self._vocabulary = vocabulary
         self._events = events
         self._open: Item | None = None
@@ -36,13 +37,15 @@ class Output:
     def add(self, update: ChoiceUpdate) -> bytes:
         """Take one update and return its events.
 
-        Log probabilities belong to texts: those of an update without one are left out.
+        Log probabilities belong to texts: those of an update without one are left out. In an answer that is taken apart
+        no text begins with them, since a thought or a call may come next.
         """
         made, entries = list[bytes](), update.entries
         for event in update.events:
             made.append(self._take(event, entries))
             entries = () if isinstance(event, Content) else entries
-        if update.text or (entries and not update.events):
+        begins = not self._taken_apart or isinstance(self._open, MessageOutput)
+        if update.text or (entries and not update.events and begins):
             made.append(self._text(update.text, entries))
         return b"".join(made)
 
