@@ -89,7 +89,7 @@ ROWS: dict[int, list[Row]] = {
         *both("bad_words_token_ids", [VOCABULARY]),
         Row(CHAT, {"messages": [VOCABULARY]}, "messages"),
         Row(TEXT, {"prompt": [1999] * MILLION}, "prompt", **LONG),
-        *(Row(CHAT, {name: [1999] * MILLION}, "messages", **LONG) for name in ("messages", "prompt_token_ids")),
+        *(Row(CHAT, {name: [1999] * MILLION}, name, **LONG) for name in ("messages", "prompt_token_ids")),
     ],
     42: [
         Row(CHAT, {"messages": [{"role": "user", "content": "word " * 2000}]}, "messages", **LONG),
