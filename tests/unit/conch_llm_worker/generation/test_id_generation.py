@@ -56,9 +56,11 @@ BAD = ChoiceFinish("stop", BROKEN)
 L, LO = ChoiceFinish("stop", "l"), ChoiceFinish("stop", "lo")
 
 
-def test_tokens_without_text_are_shown_before_they_are_many() -> None:
-    one = generation(generate_request(logprobs=True, sampling=sampling(max_tokens=10_000, ignore_eos=True, **REQUEST)))
-    shown = [len(update.entries) for update in run(one, [EOS] * 1000, logprobs=True)]
+@pytest.mark.parametrize("stop", [(), ("ab",)], ids=["nothing held", "a text held"])
+def test_tokens_without_text_are_shown_before_they_are_many(stop: tuple[str, ...]) -> None:
+    parameters = sampling(max_tokens=10_000, ignore_eos=True, **REQUEST)
+    one = generation(generate_request(logprobs=True, stop=stop, sampling=parameters))
+    shown = [len(update.entries) for update in run(one, [[*b"x"], [*b"a"], *[EOS] * 1000], logprobs=True)]
     assert sum(shown) > 900
     assert max(shown) <= 64
 

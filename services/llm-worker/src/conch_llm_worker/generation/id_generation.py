@@ -18,7 +18,7 @@ from conch_llm_worker.text.stop_strings import StopScanner
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 _MOST_PENDING = 64
-"""Tokens without text that wait for the next one that has some: a model may make such tokens without end."""
+"""Tokens that wait for a text to be released: a model may make tokens without text without end."""
 
 
 class IdGeneration:
@@ -144,9 +144,10 @@ class IdGeneration:
             ready, self._pending = self._pending, []
         else:
             cut = next((at for at, entry in enumerate(self._pending) if entry.offset >= self._released), None)
-            if cut == 0 and (len(self._pending) < _MOST_PENDING or self._made > self._released):
-                return ChoiceUpdate(text, (), finish)
-            cut = None if cut == 0 else cut
+            if cut == 0:
+                if len(self._pending) < _MOST_PENDING:
+                    return ChoiceUpdate(text, (), finish)
+                cut = None
             ready = self._pending if cut is None else self._pending[:cut]
             self._pending = [] if cut is None else self._pending[cut:]
         return ChoiceUpdate(text, ready, finish)
