@@ -87,8 +87,8 @@ async def test_an_api_server_that_fails_at_everything_is_not_pestered(
         asked = [call for call in list(proxy.calls) if call.at_s >= began and call.status == status]
         assert 2 <= len(asked) <= 5 * OBSERVED_S
         proxy.rule = lambda method, path: None
-        rounds = operator.rounds()
-        await eventually(lambda: operator.rounds() >= rounds + 2, "work to go on", timeout_s=180)
+        world.namespace.apply(world.external("later", engine.grpc))
+        await asyncio.to_thread(world.wait_ready, "later")
         assert operator.is_running()
         assert world.condition("model")["status"] == "True"
 
