@@ -83,9 +83,13 @@ def _zeros(whole: FilePart, at: int) -> int:
 
 
 def _end_of_wav(whole: FilePart, at: int) -> int:
-    """Return the end that is told; that of all where none is, which is so of what was written to a pipe."""
+    """Return the end that is told, where a file may end; else where another begins, since its own may be missing."""
     end = wav_head(whole, at).end
-    return (next_head if end < whole.size else next_file)(whole, at + HEAD_BYTES, end)
+    if end is None or end > whole.size:
+        return next_file(whole, at + HEAD_BYTES, whole.size)
+    following = _behind_tags(whole, end)
+    is_end = following == whole.size or is_beginning(whole, following)
+    return end if is_end else next_file(whole, at + HEAD_BYTES, end)
 
 
 def _end_of_flac(whole: FilePart, at: int) -> int:

@@ -13,8 +13,8 @@ _UNKNOWN = b"\xff" * 4
 class WavHead:
     """What the head of a wav says."""
 
-    end: int
-    """Where it ends; the end of all where nobody knew."""
+    end: int | None
+    """Where it ends; None where nobody knew."""
     unknown_from: int | None
     """Where samples begin that are said to be none, so that the library reads none of them."""
 
@@ -36,7 +36,7 @@ def wav_head(part: FilePart, at: int) -> WavHead:
         elif start >= part.size or is_beginning(part, start) or (told > start and part.peek(start, 4).isalnum()):
             break
         else:
-            return WavHead(max(told, part.size), start)
+            return WavHead(None, start)
     return WavHead(told, None)
 
 
