@@ -5,12 +5,12 @@ import tempfile
 import pytest
 
 from conch_speech_worker.audio.file_part import FilePart
-from conch_speech_worker.audio.mpeg_frames import HEAD_BYTES, Frames, frames_at, mpeg_head
+from conch_speech_worker.audio.mpeg_frames import HEAD_BYTES, FrameRun, frames_at, mpeg_head
 from testkit.models.container_files import container_of
 from testkit.models.tone_speech import file_of, spoken
 
 
-def frames(data: bytes) -> Frames | None:
+def frames(data: bytes) -> FrameRun | None:
     with tempfile.TemporaryFile(buffering=0) as file:
         file.write(data)
         return frames_at(FilePart(file.fileno()), 0)

@@ -4,7 +4,7 @@ import re
 
 from conch_speech_worker.audio.file_format import HEAD_BYTES, FileFormat, format_of
 from conch_speech_worker.audio.file_part import FilePart
-from conch_speech_worker.audio.mpeg_frames import is_sure_frame
+from conch_speech_worker.audio.mpeg_frames import FRAME_HEADER_BYTES, frame_header, is_sure_frame
 
 _SEARCHED_BYTES = 64 * 1024
 _MARK_BYTES = 16
@@ -43,12 +43,23 @@ def _next(part: FilePart, start: int, end: int, mark: re.Pattern[bytes]) -> int:
         piece = part.peek(at, min(_SEARCHED_BYTES, end - at + _MARK_BYTES))
         for found in mark.finditer(piece):
             place = at + found.start() - (_BEFORE_FTYP if found[0] == b"ftyp" else 0)
-            if start <= place < end and is_beginning(part, place):
+            if start <= place < end and _may_begin(piece, found.start()) and is_beginning(part, place):
                 return place
         if len(piece) < _SEARCHED_BYTES:
             break
         at += len(piece) - _MARK_BYTES
     return end
+
+
+def _may_begin(piece: bytes, at: int) -> bool:
+    """Tell without a look at the file what frames alone cannot be: the next one stands where the first one ends."""
+    if piece[at] != 0xFF:
+        return True
+    found = frame_header(piece[at : at + FRAME_HEADER_BYTES])
+    if found is None:
+        return at + FRAME_HEADER_BYTES > len(piece)
+    following = at + found.size
+    return following >= len(piece) or piece[following] == 0xFF
 
 
 def is_beginning(part: FilePart, at: int) -> bool:

@@ -5,6 +5,7 @@ guesses the length by its first frame, and reads no further.
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 from conch_speech_worker.audio.file_part import FilePart
 
@@ -29,7 +30,7 @@ _KBIT = {
 _ENDLESS = 2**31 - 1
 _MOST_TOLD = 2**24
 """Frames of more than three days."""
-_HEADER_BYTES = 7
+FRAME_HEADER_BYTES = 7
 _HELD_BYTES = 1024 * 1024
 _SURE_FRAMES, _SURE_AT_END = 4, 2
 """So many frames one behind the other are no accident; fewer with which a file ends."""
@@ -37,7 +38,7 @@ HEAD_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class FrameHeader:
+class AudioFrameHeader:
     """What the header of a frame says."""
 
     form: tuple[int, ...]
@@ -49,7 +50,7 @@ class FrameHeader:
 
 
 @dataclass(frozen=True, slots=True)
-class Frames:
+class FrameRun:
     """Frames of one form, one behind the other."""
 
     last: int
@@ -74,45 +75,50 @@ class MpegHead:
         return self.told_frames is not None and frames <= self.told_frames <= _MOST_TOLD
 
 
-def frame_header(head: bytes) -> FrameHeader | None:
+def frame_header(head: bytes) -> AudioFrameHeader | None:
     """Return what the first bytes of a frame say of it; None where none begins, or it does not say how long it is."""
-    if len(head) < _HEADER_BYTES or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
+    if len(head) < FRAME_HEADER_BYTES or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
         return None
     if head[1] & 0xF6 == 0xF0:
         size = (head[3] & 3) << 11 | head[4] << 3 | head[5] >> 5
-        return FrameHeader((0,), size, 0, 1) if size > _HEADER_BYTES and head[2] >> 2 & 15 < 13 else None
-    version, layer = head[1] >> 3 & 3, head[1] >> 1 & 3
-    bit_rate, rate_number = head[2] >> 4, head[2] >> 2 & 3
+        return AudioFrameHeader((0,), size, 0, 1) if size > FRAME_HEADER_BYTES and head[2] >> 2 & 15 < 13 else None
+    return _mpeg_header(head[1], head[2], is_mono=head[3] >> 6 == 3)
+
+
+@cache  # a file has few, and noise many
+def _mpeg_header(second: int, third: int, *, is_mono: bool) -> AudioFrameHeader | None:
+    version, layer = second >> 3 & 3, second >> 1 & 3
+    bit_rate, rate_number = third >> 4, third >> 2 & 3
     if version == 1 or not layer or bit_rate in (0, 15) or rate_number == len(_RATES):
         return None
-    is_mpeg_1, padding = version == _MPEG_1, head[2] >> 1 & 1
+    is_mpeg_1, padding = version == _MPEG_1, third >> 1 & 1
     rate = _RATES[rate_number] >> (0 if is_mpeg_1 else 1 if version == _MPEG_2 else 2)
     bits_a_second = _KBIT[is_mpeg_1, layer][bit_rate - 1] * 1000
-    form = (version, layer, rate_number, head[3] >> 6 == 3)
+    form = (version, layer, rate_number, is_mono)
     if layer == _LAYER_1:
-        return FrameHeader(form, (12 * bits_a_second // rate + padding) * 4, 384, rate)
+        return AudioFrameHeader(form, (12 * bits_a_second // rate + padding) * 4, 384, rate)
     samples = 576 if layer == _LAYER_3 and not is_mpeg_1 else 1152
-    return FrameHeader(form, samples // 8 * bits_a_second // rate + padding, samples, rate)
+    return AudioFrameHeader(form, samples // 8 * bits_a_second // rate + padding, samples, rate)
 
 
 def is_sure_frame(part: FilePart, at: int) -> bool:
     """Tell whether so many frames of one form begin here that it is no accident."""
     form, count = None, 0
     while count < _SURE_FRAMES:
-        found = frame_header(part.peek(at, _HEADER_BYTES))
+        found = frame_header(part.peek(at, FRAME_HEADER_BYTES))
         if found is None or form not in (None, found.form):
             return count >= _SURE_AT_END and at == part.size
         form, at, count = found.form, at + found.size, count + 1
     return True
 
 
-def frames_at(part: FilePart, at: int) -> Frames | None:
+def frames_at(part: FilePart, at: int) -> FrameRun | None:
     """Return the frames that begin here; None where none does, or it does not say how long it is.
 
     They end before what is no frame of their form, and before one that tells how many frames follow it: the library
     reads no further.
     """
-    first = frame_header(part.peek(at, _HEADER_BYTES))
+    first = frame_header(part.peek(at, FRAME_HEADER_BYTES))
     if first is None:
         return None
     last, end, count = at, at + first.size, 1
@@ -127,7 +133,7 @@ def frames_at(part: FilePart, at: int) -> Frames | None:
         if any(tag in head for tag in _TAGS) and mpeg_head(head).told_frames is not None:
             break
         last, end, count = end, end + found.size, count + 1
-    return Frames(last, min(end, part.size), count, count * first.samples / first.rate)
+    return FrameRun(last, min(end, part.size), count, count * first.samples / first.rate)
 
 
 def mpeg_head(head: bytes) -> MpegHead:
