@@ -13,6 +13,7 @@ import psutil
 import pytest
 import soundfile
 
+from conch_contracts.messages.message import changed
 from conch_kit.errors import InvalidRequest, Unavailable
 from conch_speech_worker.audio.child_messages import DecodingLimits
 from conch_speech_worker.audio.child_pool import DecodingChildren, fork_server_id
@@ -103,7 +104,25 @@ async def test_a_child_that_is_killed_is_replaced_once() -> None:
             assert heard == samples.tobytes()
         async with DecodingChildren() as children, children.decoding(file.fileno(), LIMITS) as sound:
             with pytest.raises(Unavailable, match="send the file again"):
-                await killing_all(sound)
+                await signalling_all(sound, signal.SIGKILL)
+
+
+async def test_a_child_that_is_stopped_is_replaced_once() -> None:
+    with tempfile.TemporaryFile() as file:
+        samples = np.arange(MANY).astype(np.int16)
+        soundfile.write(file, samples, 16_000, format="WAV")
+        file.flush()
+        limits = changed(LIMITS, silence_s=1.0)
+        async with DecodingChildren() as children, children.decoding(file.fileno(), limits) as sound:
+            heard = await sound.read()
+            (child,) = decoding()
+            child.send_signal(signal.SIGSTOP)
+            while piece := await sound.read():
+                heard += piece
+            assert heard == samples.tobytes()
+        async with DecodingChildren() as children, children.decoding(file.fileno(), limits) as sound:
+            with pytest.raises(Unavailable, match="held up from outside"):
+                await signalling_all(sound, signal.SIGSTOP)
 
 
 def has_ended(process: psutil.Process) -> bool:
@@ -121,12 +140,12 @@ async def to_the_end(sound: DecodedSound) -> int:
     return count
 
 
-async def killing_all(sound: DecodedSound) -> None:
-    """Read to the end, and kill each child as soon as it has said something."""
+async def signalling_all(sound: DecodedSound, kind: signal.Signals) -> None:
+    """Read to the end, and end or stop each child as soon as it has said something."""
     while await sound.read():
         for child in decoding():
             with suppress(psutil.NoSuchProcess):  # the last one may end just now
-                child.send_signal(signal.SIGKILL)
+                child.send_signal(kind)
 
 
 def decoding() -> list[psutil.Process]:

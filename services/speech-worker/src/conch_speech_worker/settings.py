@@ -26,4 +26,4 @@ class SpeechWorkerSettings(WorkerSettings):
     child_cpu_s: int = Field(default=60, ge=1)
     """Processor time that decoding one file may take; an hour of mp3 takes about two seconds."""
     child_silence_s: float = Field(default=20.0, gt=0)
-    """How long decoding may bring nothing before the file counts as broken."""
+    """How long decoding may bring nothing, before the file counts as broken, or as held up where it does not work."""

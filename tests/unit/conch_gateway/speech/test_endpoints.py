@@ -33,12 +33,14 @@ def test_a_form_with_a_model_alone_asks_for_json_from_that_model():
 
 def test_without_a_model_the_only_one_of_the_kind_answers():
     assert resolved().name == "ear"
+    assert resolved(("model", "")).name == "ear"
     assert resolved(("model", "default")).name == "ear"
 
 
 def test_without_a_model_and_with_several_one_must_be_named():
     known = snapshot(speech_route(), speech_route(model_id="local/other", served_names=("other",)))
     assert refused(known=known) == ("model", "missing_required_parameter")
+    assert refused(("model", ""), known=known) == ("model", "missing_required_parameter")
 
 
 def test_an_unknown_model_is_not_found_and_one_of_another_kind_does_not_do():

@@ -19,8 +19,10 @@ BROKEN = "takes too much memory or time, or breaks the decoder"
 class Children:
     """Children that say what a test says, one after the other, and end as it says; one that does not end is silent."""
 
-    def __init__(self, *said: tuple[bytes, int | None]) -> None:
+    def __init__(self, *said: tuple[bytes, int | None], works_s: float = 0.0) -> None:
+        """They take so much processor time from one look at it to the next."""
         self._said = list(said)
+        self._works_s, self._cpu_s = works_s, 0.0
         self.alive = 0
 
     @asynccontextmanager
@@ -36,8 +38,12 @@ class Children:
         async def exit_code() -> int | None:
             return code
 
-        yield DecodingChild(wire, exit_code)
+        yield DecodingChild(wire, exit_code, self._worked)
         self.alive -= 1
+
+    def _worked(self) -> float:
+        self._cpu_s += self._works_s
+        return self._cpu_s
 
 
 @asynccontextmanager
@@ -72,7 +78,7 @@ async def test_a_frame_that_comes_in_pieces_is_waited_for() -> None:
 
     @asynccontextmanager
     async def start() -> AsyncIterator[DecodingChild]:
-        yield DecodingChild(wire, lambda: pytest.fail("it goes on"))
+        yield DecodingChild(wire, lambda: pytest.fail("it goes on"), lambda: 0.0)
 
     async with DecodedSound(start, 60.0) as sound:
         reading = asyncio.create_task(sound.read())
@@ -98,10 +104,24 @@ async def test_a_child_that_its_file_ends_has_broken_at_it(code: int) -> None:
     assert refused.value.code == "invalid_audio"
 
 
-async def test_a_child_that_falls_silent_is_not_waited_for() -> None:
-    async with sound_of(silence_s=0.01) as sound:
+async def test_a_child_that_works_and_says_nothing_is_not_waited_for() -> None:
+    async with DecodedSound(Children((b"", None), works_s=0.005).start, 0.01) as sound:
         with pytest.raises(InvalidRequest, match=BROKEN):
             await asyncio.wait_for(sound.read(), 30)
+
+
+async def test_another_child_goes_on_where_one_is_held_up() -> None:
+    children = Children((WHOLE[:20], None), (WHOLE, 0))
+    async with DecodedSound(children.start, 0.01) as sound:
+        assert await asyncio.wait_for(all_of(sound), 30) == b"aabbccddeeff"
+    assert not children.alive
+
+
+async def test_where_children_are_held_up_again_nobody_blames_the_file() -> None:
+    async with DecodedSound(Children(*[(b"", None)] * 2).start, 0.01) as sound:
+        with pytest.raises(Unavailable, match="held up from outside; send the file again") as refused:
+            await asyncio.wait_for(sound.read(), 30)
+    assert refused.value.retry_after_s
 
 
 @pytest.mark.parametrize("code", [-signal.SIGKILL, -signal.SIGTERM, FORK_SERVER_LOST])

@@ -1,10 +1,14 @@
 """Files that somebody has put together: all of them are heard, and what stands between them is passed over."""
 
+import random
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
 from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_speech_worker.audio.file_bounds import FileRefused
+from conch_speech_worker.audio.mpeg_frames import frame_header
 from testkit.models.container_files import FORMS, container_of
 from testkit.models.damaged_sound import KINDS
 from testkit.models.decoded_file import decoded
@@ -15,7 +19,16 @@ LOW_HZ, HIGH_HZ = 500, 1100
 ID3V1 = b"TAG" + b"a title".ljust(125)
 ID3V2 = b"ID3\x04\0\0\0\0\x02\0" + bytes(256)
 APE = b"APETAGEX" + (2000).to_bytes(4, "little") + (32).to_bytes(4, "little") + bytes(16) + b"APETAGEX" + bytes(24)
-BETWEEN = {"nothing": b"", "an old tag": ID3V1, "tags": APE + ID3V1 + ID3V2, "zeros": bytes(5000)}
+LYRICS = b"LYRICSBEGIN" + b"IND0000200" + b"LYR04900" + b"la la ".ljust(4900, b"!") + b"004918LYRICS200"
+BETWEEN = {
+    "nothing": b"",
+    "an old tag": ID3V1,
+    "tags": APE + ID3V1 + ID3V2,
+    "lyrics": LYRICS + ID3V1,
+    "zeros": bytes(5000),
+    "a note": b"somebody's note",
+}
+JUNK = random.Random(1).randbytes(30_000)
 NAMES = [*KINDS, *(form for form in FORMS if form != "aac")]
 
 
@@ -58,9 +71,101 @@ def test_rates_and_channels_may_differ(name: str) -> None:
     check(decoded(first + file(name, spoken([HIGH] * 10, 24_000), 24_000)), 2, 2)
 
 
-def test_kinds_may_differ_where_the_first_one_tells_its_end() -> None:
-    for name in ("wav", "mp3", "vorbis", "m4a"):
-        check(decoded(file(name, spoken([LOW] * 10)) + file("flac", spoken([HIGH] * 10))), 2, 2)
+def piped_mp3(sound: Sound, rate: int = SAMPLE_RATE) -> bytes:
+    """Return an MP3 of which no frame tells how many follow."""
+    return without_first_frame(file("mp3", sound, rate))
+
+
+def without_first_frame(mp3: bytes) -> bytes:
+    first = frame_header(mp3)
+    assert first is not None
+    return mp3[first.size :]
+
+
+def piped_wav(sound: Sound, size: int) -> bytes:
+    wav, told = file_of(sound), size.to_bytes(4, "little")
+    return wav[:4] + told + wav[8:40] + told + wav[44:]
+
+
+def piped_webm(sound: Sound) -> bytes:
+    """Return a webm whose segment does not say how long it is."""
+    webm = container_of(sound, "webm", SAMPLE_RATE)
+    at = webm.index(b"\x18\x53\x80\x67") + 4
+    return webm[:at] + b"\x01" + b"\xff" * 7 + webm[at + 8 :]
+
+
+OF_ANY_KIND = {
+    "wav": file_of,
+    "wav of unknown length": lambda sound: piped_wav(sound, 2**32 - 1),
+    "wav of no length": lambda sound: piped_wav(sound, 0),
+    "flac": lambda sound: file("flac", sound),
+    "vorbis": lambda sound: file("vorbis", sound),
+    "mp3": lambda sound: file("mp3", sound),
+    "mp3 of unknown length": piped_mp3,
+    "mp3 of another rate": lambda sound: piped_mp3(np.repeat(sound, 3), 48_000),
+    "aac": lambda sound: file("aac", sound),
+    "m4a": lambda sound: file("m4a", sound),
+    "webm": lambda sound: file("webm", sound),
+    "webm of unknown length": piped_webm,
+}
+
+
+@pytest.mark.parametrize("second", OF_ANY_KIND)
+@pytest.mark.parametrize("first", OF_ANY_KIND)
+def test_kinds_may_differ(first: str, second: str) -> None:
+    low, high = OF_ANY_KIND[first](spoken([LOW] * 10)), OF_ANY_KIND[second](spoken([HIGH] * 10))
+    check(decoded(low + high), 2, 2)
+    assert len(decoded(low + high + low)) / SAMPLE_RATE == pytest.approx(6, abs=0.4)
+
+
+@pytest.mark.parametrize("second", ["wav", "flac", "mp3", "mp3 of unknown length", "webm"])
+@pytest.mark.parametrize("first", ["flac", "mp3", "mp3 of unknown length", "opus", "aac"])
+def test_of_a_file_behind_one_whose_end_is_missing_nothing_is_lost(first: str, second: str) -> None:
+    low = OF_ANY_KIND.get(first, lambda sound: file(first, sound))(spoken([LOW] * 50))
+    high = OF_ANY_KIND[second](spoken([HIGH] * 10))
+    cut = low[: len(low) * 4 // 5 - 1]
+    assert len(decoded(cut + high)) == pytest.approx(len(decoded(cut)) + 2 * SAMPLE_RATE, abs=0.1 * SAMPLE_RATE)
+
+
+@pytest.mark.parametrize("second", ["flac", "mp3", "wav"])
+@pytest.mark.parametrize("first", ["wav", "m4a", "webm"])
+def test_where_an_end_is_told_that_is_in_another_file_none_is_heard_in_part(first: str, second: str) -> None:
+    low, high = file(first, spoken([LOW] * 50)), file(second, spoken([HIGH] * 50))
+    cut = low[: -len(high) // 2]
+    with suppress(FileRefused):
+        heard = decoded(cut + high)
+        assert len(heard) == pytest.approx(len(decoded(cut)) + 10 * SAMPLE_RATE, abs=0.1 * SAMPLE_RATE)
+
+
+@pytest.mark.parametrize("told", [0, 10, 2**31 - 1, 2**32 - 1])
+def test_an_mp3_that_tells_a_wrong_number_of_frames_is_heard_to_its_end(told: int) -> None:
+    mp3 = bytearray(file("mp3", spoken([LOW] * 10)))
+    at = mp3.index(b"Info" if b"Info" in mp3 else b"Xing") + 8
+    mp3[at : at + 4] = told.to_bytes(4, "big")
+    check(decoded(bytes(mp3) + file("mp3", spoken([HIGH] * 10))), 2, 2)
+    check(decoded(bytes(mp3) + piped_mp3(spoken([HIGH] * 10))), 2, 2)
+
+
+def test_an_mp3_is_heard_behind_frames_that_are_damaged() -> None:
+    mp3 = bytearray(piped_mp3(spoken([LOW] * 50)))
+    for at in (len(mp3) // 4, len(mp3) // 2):
+        mp3[at : at + 100] = bytes(range(100))
+    assert len(decoded(bytes(mp3))) / SAMPLE_RATE == pytest.approx(10, abs=0.3)
+
+
+@pytest.mark.parametrize("name", ["wav", "mp3", "vorbis", "opus", "aac", "m4a", "webm"])
+@pytest.mark.parametrize("following", [b"", file("wav", spoken([HIGH] * 10))])
+def test_where_much_stands_that_is_no_sound_it_is_said_where(name: str, following: bytes) -> None:
+    with pytest.raises(FileRefused, match=r"^After about 2 seconds something .* Send files .* one by one") as refused:
+        decoded(file(name, spoken([LOW] * 10)) + JUNK + following)
+    assert refused.value.refusal.code == "invalid_audio"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_zeros_behind_a_file_are_passed_over(name: str) -> None:
+    low = file(name, spoken([LOW] * 10))
+    assert len(decoded(low + bytes(200_000))) == pytest.approx(len(decoded(low)), abs=100)
+    check(decoded(low + bytes(200_000) + file("m4a", spoken([HIGH] * 10))), 2, 2)
 
 
 @pytest.mark.parametrize("name", ["wav", "flac", "mp3", "vorbis", "opus"])

@@ -90,7 +90,7 @@ class DecodingChildren:
             try:
                 reader, writer = await asyncio.open_unix_connection(sock=ours, limit=READ_BYTES)
                 try:
-                    yield DecodingChild(reader, partial(self._exit_code, child))
+                    yield DecodingChild(reader, partial(self._exit_code, child), partial(_cpu_s, child.process.pid))
                 finally:
                     writer.transport.abort()
             finally:
@@ -144,6 +144,16 @@ class _StartedChild:
     process: ForkServerProcess
     server: int
     """The id of the fork server that it comes from."""
+
+
+def _cpu_s(process: int | None) -> float:
+    """Return the processor time that a child has taken; 0 where it has ended, and its status been read."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            user, system = file.read().rpartition(b")")[2].split()[11:13]
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def _wait_for_end(process: int) -> None:

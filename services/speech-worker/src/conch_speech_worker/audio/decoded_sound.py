@@ -1,8 +1,9 @@
 """Reads what children decode, and decides what the end of one means.
 
-A child that its file breaks says so by how it ends. One that is killed from outside, as the kernel does where a machine
-lacks memory, says nothing of its file: another one decodes it again. Decoders give the same samples each time, so those
-that are known are passed over, and whoever reads them does not notice.
+A child that its file breaks says so by how it ends, or works on and on without a result. One that is killed or held up
+from outside, as the kernel does where a machine lacks memory, says nothing of its file: another one decodes it again.
+Decoders give the same samples each time, so those that are known are passed over, and whoever reads them does not
+notice.
 """
 
 import asyncio
@@ -29,6 +30,8 @@ FORK_SERVER_LOST = 255
 _MOST_FRAME_BYTES = 4 * 1024 * 1024
 _MOST_STARTS = 2
 """Children that a file may take; where more are killed, the machine cannot do it now."""
+_LEAST_WORK = 0.1
+"""Of the time in which a child says nothing: one that works less is held up from outside, not by its file."""
 _BY_FILES = frozenset(
     {
         signal.SIGABRT,
@@ -51,6 +54,8 @@ class DecodingChild:
     reader: asyncio.StreamReader
     exit_code: Callable[[], Awaitable[int | None]]
     """Waits for the end of a child that says no more; None where it does not end."""
+    cpu_s: Callable[[], float]
+    """The processor time that it has taken."""
 
 
 class DecodedSound:
@@ -113,22 +118,24 @@ class DecodedSound:
 
     async def _read_more(self) -> None:
         """Wait for what the child writes next; raises InvalidRequest where it falls silent or its file ends it."""
-        data = None
+        data, worked_s = None, self._child.cpu_s()
         with suppress(TimeoutError), time_limit(self._silence_s):
             data = await self._child.reader.read(READ_BYTES + HEADER_BYTES)
         if data:
             self._ready = self._frames.feed(data)
-        elif data is None or not _is_from_outside(code := await self._child.exit_code()):
+            return
+        is_held = data is None and self._child.cpu_s() - worked_s < self._silence_s * _LEAST_WORK
+        code = None if data is None else await self._child.exit_code()
+        if not is_held and not _is_from_outside(code):
             refusal = broken("it takes too much memory or time, or breaks the decoder").refusal
             raise InvalidRequest(refusal.message, param="file", code=refusal.code)
-        else:
-            log.warning("A decoder was killed.", extra={"exit_code": code, "starts": self._starts})
-            await self._begin_again()
+        log.warning("A decoder was killed or held up.", extra={"exit_code": code, "starts": self._starts})
+        await self._begin_again()
 
     async def _begin_again(self) -> None:
-        """Have another child decode the file; raises Unavailable where that one was killed as well."""
+        """Have another child decode the file; raises Unavailable where that one was killed or held up as well."""
         if self._starts == _MOST_STARTS:
-            raise Unavailable("The worker's decoders are killed from outside; send the file again.")
+            raise Unavailable("The worker's decoders are killed or held up from outside; send the file again.")
         await self._running.aclose()
         await self._begin()
 

@@ -48,7 +48,7 @@ def decode_in_child(file: int, wire: socket.socket, limits: DecodingLimits) -> N
 def samples_of(file: int, max_audio_s: float) -> Iterator[NDArray[np.int16]]:
     """Yield what is to be heard of an open file, mono at 16 kHz; raises FileRefused."""
     length = SoundLength(max_audio_s)
-    for found, part in parts_of(file, READABLE):
+    for found, part in parts_of(file, READABLE, length):
         if found in READ_BY_ALL:
             yield from plain_files.samples_of(part, length)
         else:

@@ -27,6 +27,11 @@ class SoundLength:
         self._most_s = most_s
         self._heard_s = 0.0
 
+    @property
+    def heard_s(self) -> float:
+        """All that has come."""
+        return self._heard_s
+
     def expect(self, seconds: float) -> None:
         """Raise FileRefused where so much more is too much."""
         if self._heard_s + seconds > self._most_s + _ROUNDED_S:

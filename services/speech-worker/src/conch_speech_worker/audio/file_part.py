@@ -2,15 +2,10 @@
 
 import io
 import os
-import re
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-
-_SEARCHED_BYTES = 1024 * 1024
-_MARK_BYTES = 128
-"""No mark that is looked for is longer."""
 
 
 class FilePart(io.RawIOBase):
@@ -44,16 +39,6 @@ class FilePart(io.RawIOBase):
             size -= here
         at = max(0, at - self._stretch)
         return found + self._behind[at : at + size] if size else found
-
-    def find(self, mark: re.Pattern[bytes], at: int) -> int:
-        """Return where a mark stands from there on; its end where there is none."""
-        while piece := self.peek(at, _SEARCHED_BYTES):
-            if found := mark.search(piece):
-                return at + found.start()
-            if len(piece) < _SEARCHED_BYTES:
-                break
-            at += len(piece) - _MARK_BYTES
-        return self.size
 
     # --- what libraries ask of a file --------------------------------------------------------------
 

@@ -1,126 +1,161 @@
 """The files of which a file is made: `cat one.mp3 two.mp3` makes one of which libraries read the first alone.
 
-Most files are one. What stands between two and is no sound, such as tags and zeros, is passed over.
+Most files are one. Between two and behind the last there may be tags, zeros, and a little that nobody knows; where
+there is more of that, it may be sound that would be lost.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+from conch_speech_worker.audio.ebml_elements import end_of_ebml
+from conch_speech_worker.audio.file_bounds import FileRefused, SoundLength
 from conch_speech_worker.audio.file_format import HEAD_BYTES, FileFormat, format_of, readable_format
+from conch_speech_worker.audio.file_heads import is_beginning, next_file, next_head, tag_at
 from conch_speech_worker.audio.file_part import FilePart
-from conch_speech_worker.audio.mpeg_frames import HEAD_BYTES as MPEG_HEAD_BYTES
-from conch_speech_worker.audio.mpeg_frames import mpeg_head
-from conch_speech_worker.audio.ogg_pages import link_at
+from conch_speech_worker.audio.mpeg_frames import frames_at
+from conch_speech_worker.audio.ogg_pages import MOST_PAGE_BYTES, link_at
+from conch_speech_worker.audio.wav_head import wav_head
 
 _LOOKED_AT_BYTES = 64 * 1024
-_FLAC = re.compile(rb"fLaC[\x00\x80]\x00\x00\x22")
-"""With the head of the first block, which has one length."""
-_WEBM = re.compile(rb"\x1a\x45\xdf\xa3.{1,48}?\x42\x82.(?:webm|matroska)", re.DOTALL)
+_MOST_UNKNOWN_BYTES = 4096
+"""What nobody knows is passed over where it is no more than that."""
+_ZEROS_OF_MP4 = 3
+_LAST_ZEROS = 64
+"""More zeros are not at the end of a frame of FLAC."""
+_TELLS_END = (FileFormat.WAV, FileFormat.MP4, FileFormat.WEBM)
+_MP4_BOXES = frozenset(
+    (b"ftyp moov moof mdat free skip wide uuid sidx ssix styp mfra meta meco pdin emsg prft udta pnot junk").split()
+)
 
 
-def parts_of(file: int, readable: Collection[FileFormat]) -> Iterator[tuple[FileFormat, FilePart]]:
-    """Yield the files of sound in an open file, with their formats; raises FileRefused for what is not readable."""
+def parts_of(file: int, readable: Collection[FileFormat], length: SoundLength) -> Iterator[tuple[FileFormat, FilePart]]:
+    """Yield the files of sound in an open file, with their formats; `length` is what has been heard of them.
+
+    Raises FileRefused for what is not readable, and where something stands that is neither sound nor known.
+    """
     whole = FilePart(file)
-    at = _sound_from(whole, 0) or 0
-    while True:
+    at: int | None = _first_of(whole)
+    while at is not None:
         found = readable_format(whole.peek(at, HEAD_BYTES), readable)
         end = _END_OF[found](whole, at)
-        following = _sound_from(whole, end)
-        yield found, whole.part(at, whole.size if following is None else end)
-        if following is None:
-            return
-        at = following
+        yield found, whole.part(at, end)
+        held_from = max(at + HEAD_BYTES, end - _MOST_UNKNOWN_BYTES) if found in _TELLS_END else end
+        at = _next_of(whole, held_from, end, length)
 
 
-def _sound_from(whole: FilePart, at: int) -> int | None:
-    """Return where a file of sound begins, here or behind tags; None where none does."""
-    while head := whole.peek(at, HEAD_BYTES):
-        passed_over = _tag_bytes(head)
-        if not passed_over:
-            if format_of(head):
-                return at
-            passed_over = _zeros(whole, at)
-        if not passed_over:
+def _first_of(whole: FilePart) -> int:
+    """Return where sound begins; the beginning of all where nothing is known of it."""
+    at = _behind_tags(whole, 0)
+    return at if format_of(whole.peek(at, HEAD_BYTES)) else 0
+
+
+def _next_of(whole: FilePart, held_from: int, end: int, length: SoundLength) -> int | None:
+    """Return where the next file begins; None where none does, and raises FileRefused where that is not known.
+
+    Where a file is cut that tells its end, that is within the next one: frames from `held_from` on go on behind it.
+    """
+    at = _behind_tags(whole, end)
+    # An mp4 begins with zeros of its own.
+    following = next_file(whole, max(end, at - _ZEROS_OF_MP4), at + _MOST_UNKNOWN_BYTES)
+    within_at = next_file(whole, held_from, end)
+    within = frames_at(whole, within_at) if within_at < end else None
+    if within is None or within.end <= end:
+        if following == whole.size:
             return None
+        if is_beginning(whole, following):
+            return _behind_tags(whole, following)
+    raise FileRefused(
+        "invalid_audio",
+        f"After about {length.heard_s:.0f} seconds something stands in the file that is no sound, and more may follow "
+        "it. Send files that are joined one by one, or convert the file to flac, mp3 or wav.",
+    )
+
+
+def _behind_tags(whole: FilePart, at: int) -> int:
+    while passed_over := tag_at(whole, at) or _zeros(whole, at):
         at += passed_over
-    return None
+    return at
 
 
 def _zeros(whole: FilePart, at: int) -> int:
     """Return how many zeros stand here, of those that are looked at together."""
     found = whole.peek(at, _LOOKED_AT_BYTES)
-    return len(found) - len(found.lstrip(b"\0"))
-
-
-def _tag_bytes(head: bytes) -> int:
-    """Return how long the tag is that stands here; 0 where there is none."""
-    if head[:3] == b"ID3" and len(head) > 9:
-        size = 0
-        for byte in head[6:10]:
-            size = size << 7 | byte & 0x7F
-        return 10 + size + (10 if head[5] & 0x10 else 0)
-    if head[:3] == b"TAG":
-        return 227 if head[3:4] == b"+" else 128
-    if head[:8] == b"APETAGEX":
-        return 32 + int.from_bytes(head[12:16], "little")
-    return 0
+    return 0 if format_of(found[:HEAD_BYTES]) else len(found) - len(found.lstrip(b"\0"))
 
 
 def _end_of_wav(whole: FilePart, at: int) -> int:
-    head = whole.peek(at, 28)
-    size = int.from_bytes(head[4:8], "big" if head[:4] == b"RIFX" else "little")
-    if head[:4] == b"RF64" and head[12:16] == b"ds64":
-        size = int.from_bytes(head[20:28], "little")
-    end = at + 8 + size
-    return end if size % 2 == 0 or format_of(whole.peek(end, HEAD_BYTES)) else end + 1
+    """Return the end that is told, where a file may end; else where another begins, since its own may be missing."""
+    end = wav_head(whole, at).end
+    if end is None or end > whole.size:
+        return next_file(whole, at + HEAD_BYTES, whole.size)
+    following = _behind_tags(whole, end)
+    is_end = following == whole.size or is_beginning(whole, following)
+    return end if is_end else next_file(whole, at + HEAD_BYTES, end)
 
 
 def _end_of_flac(whole: FilePart, at: int) -> int:
-    return whole.find(_FLAC, at + 1)
+    """Return where another file begins: frames do not say how long they are."""
+    frames = at + 4
+    while len(head := whole.peek(frames, 4)) == 4:
+        frames += 4 + int.from_bytes(head[1:], "big")
+        if head[0] & 0x80:
+            break
+    start = frames if frames <= whole.size else at + 4
+    return _before_zeros(whole, start, next_file(whole, start, whole.size))
+
+
+def _before_zeros(whole: FilePart, start: int, end: int) -> int:
+    """Return where a stretch ends without the zeros at its end, but for a few."""
+    kept_to = end
+    while kept_to > start:
+        at = max(start, kept_to - _LOOKED_AT_BYTES)
+        found = len(whole.peek(at, kept_to - at).rstrip(b"\0"))
+        kept_to = at + found
+        if found:
+            break
+    return min(end, kept_to + _LAST_ZEROS)
 
 
 def _end_of_ogg(whole: FilePart, at: int) -> int:
+    """Return the end of its last page, which may be cut."""
     pages = link_at(whole, at)
-    has_next, is_cut = pages.end < whole.size, whole.peek(pages.whole_to, 4) == b"OggS"
-    return pages.end if has_next or is_cut else pages.whole_to
+    if whole.peek(pages.whole_to, 4) != b"OggS" or pages.whole_to == pages.end:
+        return pages.whole_to
+    return next_file(whole, pages.whole_to + 4, min(pages.end, pages.whole_to + MOST_PAGE_BYTES))
 
 
-def _end_of_mp3(whole: FilePart, at: int) -> int:
-    """Return the end that the first frame tells; without one all frames are read as one file."""
-    told = mpeg_head(whole.peek(at, MPEG_HEAD_BYTES)).told_bytes
-    return at + told if told else whole.size
+def _end_of_frames(whole: FilePart, at: int) -> int:
+    """Return the end of the last frame, which may be cut; of frames that do not say how long they are the next file."""
+    frames = frames_at(whole, at)
+    if frames is None:
+        return next_file(whole, at + 4, whole.size)
+    return next_file(whole, frames.last + 4, frames.end)
 
 
 def _end_of_mp4(whole: FilePart, at: int) -> int:
-    has_film = False
+    has_film, last = False, at
     while len(head := whole.peek(at, 16)) >= 8:
         size, kind = int.from_bytes(head[:4], "big"), head[4:8]
-        if has_film and format_of(head):
-            return at
-        has_film = has_film or kind == b"moov"
         if size == 1:
             size = int.from_bytes(head[8:16], "big")
-        if size < 8:  # 0 says that it goes to the end
-            break
-        at += size
-    return whole.size
+        is_other = kind not in _MP4_BOXES and (size < 8 or at + size > whole.size or not kind.isalnum())
+        if has_film and (is_other or kind == b"ftyp"):
+            return at
+        has_film = has_film or kind == b"moov"
+        last, at = at, at + size if size >= 8 else whole.size + 1  # 0 says that it goes to the end
+    return at if at <= whole.size else next_head(whole, last + 8, whole.size)
 
 
 def _end_of_webm(whole: FilePart, at: int) -> int:
-    return whole.find(_WEBM, at + 1)
-
-
-def _end_of_aac(whole: FilePart, at: int) -> int:
-    """Return the end of all: it is frames alone."""
-    return whole.size
+    last, end = end_of_ebml(whole, at)
+    return next_head(whole, last + 4, end)
 
 
 _END_OF: Mapping[FileFormat, Callable[[FilePart, int], int]] = {
     FileFormat.WAV: _end_of_wav,
     FileFormat.FLAC: _end_of_flac,
     FileFormat.OGG: _end_of_ogg,
-    FileFormat.MP3: _end_of_mp3,
+    FileFormat.MP3: _end_of_frames,
     FileFormat.MP4: _end_of_mp4,
     FileFormat.WEBM: _end_of_webm,
-    FileFormat.AAC: _end_of_aac,
+    FileFormat.AAC: _end_of_frames,
 }

@@ -11,7 +11,7 @@ from conch_speech_worker.audio.file_part import FilePart
 
 _MARK = b"OggS"
 _HEAD_BYTES = 27
-_MOST_PAGE_BYTES = _HEAD_BYTES + 255 + 255 * 255
+MOST_PAGE_BYTES = _HEAD_BYTES + 255 + 255 * 255
 _HELD_BYTES = 1024 * 1024
 _CHECKSUM = slice(22, 26)
 _BEGINS, _ENDS = 2, 4
@@ -59,7 +59,7 @@ def link_at(part: FilePart, at: int) -> OggLink:
             from_start = page.position <= page.packets * _MOST_OF_PACKET
             samples = page.position - origins.setdefault(page.stream, 0 if from_start else page.position)
             positions[page.stream] = page.position
-    cut_page = _whole_packets(part.peek(whole_to, min(_MOST_PAGE_BYTES, end - whole_to)), numbers, positions)
+    cut_page = _whole_packets(part.peek(whole_to, min(MOST_PAGE_BYTES, end - whole_to)), numbers, positions)
     return OggLink(end, whole_to, samples, cut_page, damaged_behind)
 
 
@@ -81,7 +81,7 @@ def _pages(part: FilePart, at: int) -> Iterator[_Page]:
     """Yield the pages that are whole."""
     held, held_from, lost = b"", at, False
     while True:
-        if held_from + len(held) < min(at + _MOST_PAGE_BYTES, part.size):
+        if held_from + len(held) < min(at + MOST_PAGE_BYTES, part.size):
             held, held_from = part.peek(at, _HELD_BYTES), at
         page = _page(held, at - held_from, at, lost_before=lost)
         if page is not None:

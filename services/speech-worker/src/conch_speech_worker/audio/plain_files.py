@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_speech_worker.audio.file_bounds import SoundLength, broken, check_rate_and_channels, check_whole
 from conch_speech_worker.audio.file_part import FilePart
-from conch_speech_worker.audio.mpeg_frames import HEAD_BYTES, mpeg_head
+from conch_speech_worker.audio.mpeg_frames import HEAD_BYTES, frames_at, mpeg_head
 from conch_speech_worker.audio.ogg_pages import OggLink, link_at
+from conch_speech_worker.audio.wav_head import with_known_samples
 
 _BLOCK = 32_768
 """Samples of each channel that are decoded at once."""
@@ -41,14 +42,22 @@ def samples_of(file: FilePart, length: SoundLength) -> Iterator[NDArray[np.int16
     if file.peek(0, 4) == b"OggS":
         pages = link_at(file, 0)
         return _heard(file.part(0, pages.whole_to, behind=pages.cut_page), length, pages, tells_length=False)
-    frames = mpeg_head(file.peek(0, HEAD_BYTES)) if file.peek(0, 1) == b"\xff" else None
-    if frames is None or frames.tells_frames:
-        return _heard(file, length, tells_length=True)
-    return _heard(file.part(0, file.size, before=frames.endless), length, tells_length=False)
+    if file.peek(0, 1) != b"\xff":
+        return _heard(with_known_samples(file) if file.peek(8, 4) == b"WAVE" else file, length, tells_length=True)
+    head, frames = mpeg_head(file.peek(0, HEAD_BYTES)), frames_at(file, 0)
+    frames_s = frames.seconds if frames else 0.0
+    if head.covers(frames.count - 1 if frames else 0):
+        return _heard(file, length, least_s=frames_s, tells_length=True)
+    return _heard(file.part(0, file.size, before=head.endless), length, least_s=frames_s, tells_length=False)
 
 
 def _heard(
-    file: FilePart, length: SoundLength, pages: OggLink | None = None, *, tells_length: bool
+    file: FilePart,
+    length: SoundLength,
+    pages: OggLink | None = None,
+    *,
+    least_s: float = 0.0,
+    tells_length: bool,
 ) -> Iterator[NDArray[np.int16]]:
     try:
         with ForwardFile(file) as sound:
@@ -59,7 +68,8 @@ def _heard(
                 length.expect(sound.frames / sound.samplerate)
             decoded = yield from _resampled(sound, file, length)
             if pages is not None:
-                check_whole(decoded / sound.samplerate, pages.samples / _rate_of_positions(sound))
+                least_s = pages.samples / _rate_of_positions(sound)
+            check_whole(decoded / sound.samplerate, least_s)
     except soundfile.LibsndfileError as error:
         raise broken(_reason(error)) from error
 
