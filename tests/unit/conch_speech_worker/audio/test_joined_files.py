@@ -2,12 +2,15 @@
 
 import random
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_speech_worker.audio.file_bounds import FileRefused
+from conch_speech_worker.audio.file_heads import next_file, next_file_in_flac
+from conch_speech_worker.audio.file_part import FilePart
 from conch_speech_worker.audio.mpeg_frames import frame_header
 from testkit.models.container_files import FORMS, container_of
 from testkit.models.damaged_sound import KINDS
@@ -182,6 +185,15 @@ def test_one_of_them_alone_may_be_too_short_to_be_heard() -> None:
     with pytest.raises(FileRefused, match="too short"):
         decoded(one)
     assert len(decoded(one + one)) == 2000
+
+
+def test_silence_in_a_flac_is_not_taken_for_frames_of_aac(tmp_path: Path) -> None:
+    frame = b"\xff\xf8\xc9\x18\x02\x10".ljust(16, b"a")  # read as AAC it says that it has 16 bytes, which it has
+    (tmp_path / "file").write_bytes(b"fLaC" + bytes(100) + frame * 8 + bytes(100))
+    with (tmp_path / "file").open("rb") as opened:
+        part = FilePart(opened.fileno())
+        assert next_file(part, 4, part.size) == 104
+        assert next_file_in_flac(part, 4, part.size) == part.size
 
 
 def test_one_that_cannot_be_decoded_is_no_silence() -> None:

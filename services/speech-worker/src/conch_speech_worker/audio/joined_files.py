@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from conch_speech_worker.audio.ebml_elements import end_of_ebml
 from conch_speech_worker.audio.file_bounds import FileRefused, SoundLength
 from conch_speech_worker.audio.file_format import HEAD_BYTES, FileFormat, format_of, readable_format
-from conch_speech_worker.audio.file_heads import is_beginning, next_file, next_head, tag_at
+from conch_speech_worker.audio.file_heads import is_beginning, next_file, next_file_in_flac, next_head, tag_at
 from conch_speech_worker.audio.file_part import FilePart
 from conch_speech_worker.audio.mpeg_frames import frames_at
 from conch_speech_worker.audio.ogg_pages import MOST_PAGE_BYTES, link_at
@@ -100,7 +100,7 @@ def _end_of_flac(whole: FilePart, at: int) -> int:
         if head[0] & 0x80:
             break
     start = frames if frames <= whole.size else at + 4
-    return _before_zeros(whole, start, next_file(whole, start, whole.size))
+    return _before_zeros(whole, start, next_file_in_flac(whole, start, whole.size))
 
 
 def _before_zeros(whole: FilePart, start: int, end: int) -> int:
