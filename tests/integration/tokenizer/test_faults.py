@@ -3,8 +3,8 @@
 import os
 import signal
 import threading
-import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from conch_contracts import names
 from conch_contracts.names import Digest
 from conch_contracts.records import Pool
 from testkit.servers.redis import RedisServer
-from testkit.servers.tokenizer import RunningTokenizer, busy_child, run_tokenizer, runs, wait_for
+from testkit.servers.tokenizer import RunningTokenizer, answers_beside, busy_child, run_tokenizer, runs, wait_for
 
 RESPAWN_S = 30
 """Children are back within milliseconds; a zygote imports for a second; and machines that test are busy."""
@@ -134,14 +134,7 @@ def test_a_corrupt_bundle_is_refused_and_reported(redis: RedisServer, tmp_path: 
 
 def test_large_texts_leave_the_loop_free(tokenizer: RunningTokenizer) -> None:
     assert_serves(tokenizer)
-    work = [threading.Thread(target=tokenizer.prepare, kwargs={"prompts": ["word " * 200_000]}) for _ in range(3)]
-    for thread in work:
-        thread.start()
-    answers = 0
-    while any(thread.is_alive() for thread in work):
-        assert tokenizer.get("/readyz")[0] == 200
-        answers += 1
-        time.sleep(0.01)
+    answers = answers_beside(tokenizer, [partial(tokenizer.prepare, prompts=["word " * 200_000])] * 3)
     assert answers > 10  # a loop that encodes could answer between two texts at most
 
 

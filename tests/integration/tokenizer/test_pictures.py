@@ -1,9 +1,8 @@
 """Pictures in a real tokenizer process: what they become, and what those cost that are made to cost much."""
 
 import json
-import threading
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -17,7 +16,7 @@ from testkit.models import clip_golden
 from testkit.models.picture_model import FEATURES, IMAGE_ID, SIDE, make_picture_model
 from testkit.models.pictures import base64_of, bomb, file_of, picture
 from testkit.servers.redis import RedisServer
-from testkit.servers.tokenizer import Answer, RunningTokenizer, run_tokenizer
+from testkit.servers.tokenizer import Answer, RunningTokenizer, answers_beside, run_tokenizer
 
 PICTURE = file_of(picture())
 LARGEST = bomb(5_740, 5_740)
@@ -111,14 +110,7 @@ def test_the_largest_picture_is_served(tokenizer: RunningTokenizer) -> None:
 
 def test_large_pictures_leave_the_loop_free(tokenizer: RunningTokenizer) -> None:
     new = [bomb(5_000 + index, 5_000) for index in range(3)]
-    work = [threading.Thread(target=show, args=(tokenizer, "What?", data)) for data in new]
-    for thread in work:
-        thread.start()
-    answers = 0
-    while any(thread.is_alive() for thread in work):
-        assert tokenizer.get("/readyz")[0] == 200
-        answers += 1
-        time.sleep(0.01)
+    answers = answers_beside(tokenizer, [partial(show, tokenizer, "What?", data) for data in new])
     assert answers > 10  # a loop that decodes could answer between two pictures at most
 
 

@@ -1,7 +1,6 @@
 import io
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -9,14 +8,10 @@ from conch_kit.logs import configure, request_id_var
 
 
 @pytest.fixture
-def stream() -> Iterator[io.StringIO]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+def stream(kept_logging: None) -> io.StringIO:
     stream = io.StringIO()
     configure("info", stream=stream)
-    yield stream
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    return stream
 
 
 def test_a_line_is_json_with_its_fields_and_request_id(stream: io.StringIO) -> None:

@@ -1,7 +1,5 @@
 """With which exit status a retirement ends; what it does is in `test_retirement.py`."""
 
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,15 +10,7 @@ from conch_operator import retirement as module
 from conch_operator.kubernetes.api.client import ApiError, NotLeading
 from conch_operator.retirement import StatusesLeft, main
 
-
-@pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
-    """Keep the logging of this process as it is."""
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = before
-    root.setLevel(level)
+pytestmark = pytest.mark.usefixtures("kept_logging")
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,19 @@ def wait_for(condition: Any, timeout_s: float, explain: Any = lambda: "") -> Non
     while not condition():
         assert time.monotonic() < deadline, explain()
         time.sleep(0.01)
+
+
+def answers_beside(tokenizer: RunningTokenizer, work: Sequence[Callable[[], object]]) -> int:
+    """Do all the work at once; return how often the tokenizer said meanwhile that it is ready."""
+    threads = [threading.Thread(target=one) for one in work]
+    for thread in threads:
+        thread.start()
+    answers = 0
+    while any(thread.is_alive() for thread in threads):
+        assert tokenizer.get("/readyz")[0] == 200
+        answers += 1
+        time.sleep(0.01)
+    return answers
 
 
 def busy_child(children: set[int]) -> int:

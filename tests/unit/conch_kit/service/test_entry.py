@@ -1,23 +1,13 @@
 """How the process of a service begins and ends: its exit status, and the one line that says why."""
 
 import asyncio
-import logging
-from collections.abc import Iterator
 
 import pytest
 
 from conch_kit.service.entry import enter, run
 from conch_kit.settings import ServerSettings, StartupError
 
-
-@pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
-    """Keep the logging of this process as it is."""
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = before
-    root.setLevel(level)
+pytestmark = pytest.mark.usefixtures("kept_logging")
 
 
 async def ends_with(error: BaseException | None) -> None:

@@ -1,20 +1,10 @@
-import logging
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from conch_operator.agent import main as module
 
-
-@pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
-    """Keep the logging of this process as it is."""
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = before
-    root.setLevel(level)
+pytestmark = pytest.mark.usefixtures("kept_logging")
 
 
 @pytest.mark.parametrize("words", [[], ["pool"]])

@@ -1,8 +1,6 @@
 """What `conch up` refuses before anything runs."""
 
 import argparse
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,22 +9,14 @@ from conch_operator.cli import up
 from conch_operator.cli.errors import CommandError, UsageError
 from conch_operator.local.state_folder import StateFolder
 
+pytestmark = pytest.mark.usefixtures("kept_logging")
+
 MODEL = """
 apiVersion: conch.dev/v1alpha1
 kind: ModelDeployment
 metadata: {{name: tiny}}
 spec: {{kind: LLM, source: {{path: {path}}}, engine: {{cpu: {{}}}}}}
 """
-
-
-@pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
-    """Keep the logging of this process as it is."""
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = before
-    root.setLevel(level)
 
 
 @pytest.fixture(autouse=True)
