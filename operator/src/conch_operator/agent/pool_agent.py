@@ -4,8 +4,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from conch_contracts.names import TRITON_GRPC_PORT, EngineAddress
-from conch_kit.triton.client import TritonClient
-from conch_kit.triton.message_limits import MAX_PROBE_BYTES
 from conch_operator.agent.app import make_app
 from conch_operator.agent.graph_cache import GraphCache
 from conch_operator.agent.pod_server import PodServer
@@ -16,6 +14,7 @@ from conch_operator.agent.serving import serve_until_told
 from conch_operator.agent.settings import PoolAgentSettings
 from conch_operator.agent.termination import EngineTermination
 from conch_operator.engine_pools.shared_server import LoadedModels, SharedServer
+from conch_operator.probe.triton_request import bounded_client
 
 POOL_REPOSITORY = Path("/conch/repository")
 """Where both containers have the model repository, under the same name: the server's processes are told by it."""
@@ -29,7 +28,7 @@ async def run_pool_agent(settings: PoolAgentSettings) -> None:
         process.look()
         process.restart()  # what an agent before this one has loaded nobody knows any more
         await stack.enter_async_context(process)
-        triton = await stack.enter_async_context(TritonClient(most_bytes=MAX_PROBE_BYTES))
+        triton = await stack.enter_async_context(bounded_client())
         address = EngineAddress(f"127.0.0.1:{TRITON_GRPC_PORT}")
         loaded = LoadedModels(SharedServer(process, address, POOL_REPOSITORY, triton), changes.note)
         stack.push_async_callback(loaded.end)

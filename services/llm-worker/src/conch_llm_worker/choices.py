@@ -231,9 +231,10 @@ class Choices:
         most = _PART_TOKENS if wanted is None else min(wanted, _PART_TOKENS)
         if len(delta.ids) > most:
             return split(delta, most)
+        if len(delta.text) <= _PART_CHARS or delta.logprobs is not None:
+            return (delta,)
         # Where stop strings count from some token on, the text and its tokens belong together.
-        counts = self._rules.min_tokens > 0 and bool(self._rules.stop or self._request.backend.stop_words)
-        whole = len(delta.text) <= _PART_CHARS or counts or delta.logprobs is not None
+        whole = self._rules.min_tokens > 0 and bool(self._rules.stop or self._request.backend.stop_words)
         return (delta,) if whole else split_text(delta, _PART_CHARS)
 
     def _feeding(self, generation: Generation) -> Callable[[TokenDelta], ChoiceUpdate]:
