@@ -24,6 +24,7 @@ from conch_kit.registry.writer import Fenced
 from conch_kit.service.entry import run
 from conch_kit.service.serve import serve
 from conch_kit.settings import StartupError, load, redacted
+from conch_kit.side_by_side import until_first_ends
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.agent.tokens import AgentTokens
 from conch_operator.external_scaler.process import external_scaler
@@ -90,20 +91,10 @@ class Operator:
         serving = serve(
             _nothing, self._settings, health=Health(live=lambda: True, ready=lambda: None), metrics=self._registry
         )
-        tasks = [
-            asyncio.create_task(serving, name="serving"),
-            asyncio.create_task(self._lead(leadership), name="leading"),
-        ]
+        tasks = [serving, self._lead(leadership)]
         if self._settings.external_scaler_port is not None:
-            tasks.append(asyncio.create_task(self._scale_for_others(), name="external scaler"))
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            tasks.append(self._scale_for_others())
+        await until_first_ends(*tasks)
 
     async def _scale_for_others(self) -> None:
         async with external_scaler(self._settings, self._release):
@@ -114,12 +105,9 @@ class Operator:
             await leadership.acquire()
             self._metrics.leading.set(1)
             try:
-                async with asyncio.TaskGroup() as group:
-                    working = group.create_task(self._work(leadership), name="working")
-                    await leadership.hold()
-                    working.cancel()
-            except* (NotLeading, Fenced) as errors:
-                log.warning("Another operator has taken over.", extra={"error": str(errors.exceptions[0])})
+                await until_first_ends(self._work(leadership), leadership.hold())
+            except (NotLeading, Fenced) as error:
+                log.warning("Another operator has taken over.", extra={"error": str(error)})
             finally:
                 self._metrics.leading.set(0)
 

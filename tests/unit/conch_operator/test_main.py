@@ -8,6 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from conch_kit.registry.writer import Fenced
+from conch_kit.side_by_side import EndedByItself
 from conch_operator import main
 from conch_operator.kubernetes.api.client import KubernetesApi, NotLeading
 from conch_operator.kubernetes.api.lease import Leadership
@@ -85,3 +86,14 @@ async def test_the_lease_is_given_back_however_the_process_ends(monkeypatch: pyt
     with pytest.raises(Enough):
         await Ending(SETTINGS, RELEASE).run()
     assert lease.released
+
+
+async def test_an_operator_whose_work_is_cancelled_by_itself_ends_instead_of_holding_the_lease() -> None:
+    lease = Lease()
+
+    class Cancelled(Operator):
+        async def _work(self, leadership: Leadership) -> None:
+            raise asyncio.CancelledError
+
+    with pytest.raises(EndedByItself):
+        await asyncio.wait_for(Cancelled(SETTINGS, RELEASE)._lead(lease), 30)

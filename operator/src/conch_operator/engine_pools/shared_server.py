@@ -17,6 +17,7 @@ from typing import Protocol
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, ModelId
+from conch_kit.side_by_side import end
 from conch_kit.triton.errors import EngineError, EngineRejected
 from conch_operator.engine_pools.stub_processes import memory_of, own_memory_of, stubs_of
 from conch_operator.probe.triton_request import load_cause
@@ -191,9 +192,7 @@ class PooledModel:
 
     async def cancel(self) -> None:
         """Forget the model; its server ends."""
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+        await end(self._task)
 
     @property
     def _name(self) -> str:

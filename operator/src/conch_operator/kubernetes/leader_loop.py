@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from conch_contracts.names import ModelId
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
+from conch_kit.side_by_side import together
 from conch_operator.engine_pools.residents import Residents
 from conch_operator.kubernetes.api.backoff import Backoff
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import ENGINE_POOL, MODEL_DEPLOYMENT, Kind, Object
-from conch_operator.kubernetes.api.together import together
 from conch_operator.kubernetes.desired_models import SpecReader, Wanted
 from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.long_lived import LongLived
@@ -72,16 +72,14 @@ class LeaderRound:
 
     async def run(self) -> Statuses:
         """Run it and return what was said about each model."""
-        async with together() as group:
-            observing = group.create_task(self.engines.observe())
-            observing_pools = group.create_task(self._observe_pools())
-            listing = group.create_task(self._list(MODEL_DEPLOYMENT))
-        pools = observing_pools.result()
-        wanted = self._specs.read(listing.result(), namespaced=self.namespaced_names)
+        pods, pools, models = await together(
+            self.engines.observe(), self._observe_pools(), self._list(MODEL_DEPLOYMENT)
+        )
+        wanted = self._specs.read(models, namespaced=self.namespaced_names)
         await self.status_writer.write_first(wanted)
         self._log_unknown(wanted)
         await self.pools.ensure(wanted.kinds, _loads(self.registry.snapshot))
-        await self.sources.ask(wanted.desired.models, observing.result())
+        await self.sources.ask(wanted.desired.models, pods)
         desired = replace(wanted.desired, pools=pools.specs)
         statuses = await self.reconciler.reconcile(desired, wanted.statuses(self._said))
         self._said = {wanted.objects[model]["metadata"]["uid"]: status for model, status in statuses.items()}

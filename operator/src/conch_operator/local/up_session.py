@@ -23,6 +23,7 @@ from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
+from conch_kit.side_by_side import end
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.engine_pools.residents import Residents
@@ -132,9 +133,7 @@ class UpSession:
             try:
                 await self._rounds(Reconciler(ports, background=background), supervisor, reader)
             finally:
-                watching.cancel()
-                with suppress(asyncio.CancelledError):
-                    await watching
+                await end(watching)
 
     async def _rounds(self, reconciler: Reconciler, supervisor: Supervisor, reader: RegistryReader) -> None:
         while not self._stopping.is_set():

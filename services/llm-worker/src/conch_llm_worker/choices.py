@@ -16,6 +16,7 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from conch_contracts.messages.generation import Api, GenerateRequest, PreparedPrompt, Usage
 from conch_contracts.messages.message import changed
+from conch_kit.side_by_side import together
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_kit.triton.tensors import is_final
 from conch_llm_worker.answer_writer import AnswerWriter
@@ -72,13 +73,11 @@ class Choices:
         if self._calls == 1:
             await self._run(0)
             return
+        slots = asyncio.Semaphore(max(1, self._request.target.slots // self._width))
         try:
-            async with asyncio.TaskGroup() as group:
-                slots = asyncio.Semaphore(max(1, self._request.target.slots // self._width))
-                for call in range(self._calls):
-                    group.create_task(self._run_in(slots, call * self._width))
-        except BaseExceptionGroup as failures:
-            raise self._failure or _first(failures) from None
+            await together(*(self._run_in(slots, call * self._width) for call in range(self._calls)))
+        except EngineError as error:
+            raise self._failure or error from None
 
     def usage(self) -> Usage:
         """Return what the request has used so far; a prompt counts once, however many choices it has."""
@@ -273,11 +272,3 @@ async def _last(responses: Responses, *, streamed: bool) -> ModelInferResponse:
     if last is None:
         raise MalformedResponse("The engine's stream is empty.")
     return last
-
-
-def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first failure inside a group."""
-    failure: BaseException = failures
-    while isinstance(failure, BaseExceptionGroup):
-        failure = failure.exceptions[0]
-    return failure

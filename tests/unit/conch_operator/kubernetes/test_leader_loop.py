@@ -169,3 +169,26 @@ async def test_a_model_that_is_not_ready_is_looked_at_again_before_the_time_of_o
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
+
+
+async def test_rounds_go_on_by_the_clock_after_one_that_could_not_read_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leader_loop, "LEAST_PAUSE_S", 0)
+
+    class CannotReadOnce(Noted):
+        async def list_watched(self, kind: Kind, namespace: str | None) -> list[Object]:
+            if "EnginePool" not in self.calls and kind == ENGINE_POOL:
+                self.calls.append(kind.name)
+                raise ApiError(500, "no")
+            return await super().list_watched(kind, namespace)
+
+    noted: Any = CannotReadOnce()
+    loop = LeaderLoop(
+        LeaderRound(*[noted] * 11, [None]), OperatorMetrics.on(CollectorRegistry()), 0.01, asyncio.Event()
+    )
+    running = asyncio.create_task(loop.run())
+    await eventually(lambda: noted.calls.count("reconcile") > 2 or running.done(), "rounds without any change")
+    assert not running.done()
+    running.cancel()
+    await asyncio.wait([running])

@@ -20,6 +20,7 @@ from conch_kit.redis.connection import Argument, Command, RedisConnection
 from conch_kit.redis.errors import RegistryBusy, RegistryError, RegistryUnavailable
 from conch_kit.redis.server_address import ServerAddress
 from conch_kit.settings import SettingsError
+from conch_kit.side_by_side import end
 
 log = logging.getLogger(__name__)
 
@@ -61,9 +62,7 @@ class RedisClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._prober is not None:
-            self._prober.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._prober
+            await end(self._prober)
         await self._short.close()
         await self._bulk.close()
 
@@ -195,9 +194,7 @@ class Subscription(AsyncIterator[bytes]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._pinger is not None:
-            self._pinger.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._pinger
+            await end(self._pinger)
         await self._connection.close()
 
     async def __anext__(self) -> bytes:

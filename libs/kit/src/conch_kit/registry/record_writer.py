@@ -9,6 +9,7 @@ from typing import Self
 
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
+from conch_kit.side_by_side import end
 
 _FAREWELLS = 3
 """How often a process that ends tries to remove its record: while it stays, others count on somebody who has gone."""
@@ -37,9 +38,7 @@ class RecordWriter(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await end(self._task)
         with suppress(RegistryError):
             for _ in range(_FAREWELLS):
                 with suppress(RegistryUnavailable):

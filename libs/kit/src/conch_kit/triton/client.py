@@ -9,7 +9,6 @@ its server calls itself ready.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
@@ -22,6 +21,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from conch_contracts.names import EngineAddress
+from conch_kit.side_by_side import end
 from conch_kit.triton.checked_addresses import without_name
 from conch_kit.triton.errors import EngineRejected, MalformedResponse
 from conch_kit.triton.message_limits import MAX_CONTROL_BYTES, MAX_MESSAGE_BYTES
@@ -99,9 +99,7 @@ class TritonClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._sweeper is not None:
-            self._sweeper.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._sweeper
+            await end(self._sweeper)
         await self._closing.wait()
         for address in list(self._peers):
             await self._peers.pop(address).close()

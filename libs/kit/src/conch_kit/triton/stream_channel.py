@@ -11,6 +11,7 @@ from tritonclient.grpc import service_pb2 as pb
 from conch_contracts.names import EngineAddress
 from conch_kit.http2.connection import Http2Connection
 from conch_kit.http2.header_blocks import literal, write_block
+from conch_kit.side_by_side import end
 from conch_kit.triton.checked_addresses import without_name
 from conch_kit.triton.message_limits import MAX_MESSAGE_BYTES
 from conch_kit.triton.stream_call import StreamCall
@@ -52,9 +53,7 @@ class StreamChannel:
     async def close(self) -> None:
         """Close the connections; calls that are open break."""
         if self._connecting is not None:
-            self._connecting.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._connecting
+            await end(self._connecting)
         self._fail("The client was closed.")
         for connection in [*self._replaced, *([self._connection] if self._connection else [])]:
             connection.close()

@@ -18,10 +18,10 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from conch_contracts.names import MANAGED_BY_LABEL, MODEL_LABEL, OPERATOR, SPEC_HASH_LABEL
+from conch_kit.side_by_side import together
 from conch_operator.kubernetes.api import object_events
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object, kind_of
-from conch_operator.kubernetes.api.together import together
 from conch_operator.reconcile.calls_in_flight import AGAIN_S, AWAITED, Background, CallsInFlight
 
 log = logging.getLogger(__name__)
@@ -80,10 +80,8 @@ class OwnedObjects:
     async def observe(self) -> None:
         """Read what is there: a complete list."""
         found: dict[Key, Object] = {}
-        async with together() as group:
-            listing = [group.create_task(self._list(kind)) for kind in self._kinds]
-        for listed in listing:
-            found |= listed.result()
+        for listed in await together(*(self._list(kind) for kind in self._kinds)):
+            found |= listed
         self._found = found
         self._reset = {key: mark for key, mark in self._reset.items() if key in found}
 
