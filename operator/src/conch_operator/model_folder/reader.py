@@ -21,11 +21,11 @@ from conch_operator.model_folder.encoder_files import check_modules, check_tower
 from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.generation_config import read_generation
 from conch_operator.model_folder.json_files import Json, read_object
-from conch_operator.model_folder.speech_files import read_speech
+from conch_operator.model_folder.speech_files import no_speech, read_speech
 from conch_operator.model_folder.vision_files import sees_pictures
 from conch_operator.routes.chat_profile import shown_by
 from conch_operator.routes.picture_profile import blindness
-from conch_operator.state import DesiredModel, SourceFacts, SourceFault, SpeechFacts
+from conch_operator.state import DesiredModel, SourceFacts, SourceFault
 
 _CONTEXT_KEYS = (
     "max_position_embeddings",
@@ -116,7 +116,7 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
         generation=read_generation(folder, config, tokens),
         chat=shown_by("\n".join(templates)),
         encoder=read_encoder(folder, config),
-        speech=read_speech(folder, config) if needs.speech else SpeechFacts(),
+        speech=read_speech(folder, config) if needs.speech else no_speech(folder, config),
         sees=sees_pictures(config),
         weight_bytes=sum(stamp[1] for _, stamp in stamps_of(weight_files(folder)) if stamp is not None),
     )

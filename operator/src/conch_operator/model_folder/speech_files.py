@@ -49,6 +49,14 @@ def read_speech(folder: Path, config: Json) -> SpeechFacts:
     )
 
 
+def no_speech(folder: Path, config: Json) -> SpeechFacts:
+    """Return what a model of another kind has of speech: nothing; raises SourceError for a Whisper model."""
+    if config.get("model_type") == _WHISPER:
+        message = f"{folder}/config.json is that of a Whisper model. Set spec.kind to Transcription."
+        raise SourceError(Reason.FILES_INVALID, message)
+    return SpeechFacts()
+
+
 def _named(path: Path, said: Json, field: str) -> Mapping[str, int]:
     value = said.get(field) or {}
     if not isinstance(value, dict):

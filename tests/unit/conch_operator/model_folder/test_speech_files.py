@@ -10,7 +10,7 @@ from conch_contracts.conditions import Reason
 from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.reader import read_source
 from conch_operator.model_folder.speech_files import read_speech
-from conch_operator.state import DesiredModel, SourceFacts, SpeechFacts
+from conch_operator.state import DesiredModel, SourceFacts, SourceFault, SpeechFacts
 from testkit.builders.model_deployments import model_deployment
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
@@ -83,3 +83,11 @@ def test_the_example_is_read_as_a_whole() -> None:
     assert facts.speech.translates
     assert facts.speech.word_times
     assert facts.speech.prompt_ids[0] == 421
+
+
+@pytest.mark.parametrize("kind", ["LLM", "Embedding"])
+def test_no_other_kind_takes_the_folder_of_a_model_of_speech(kind: str) -> None:
+    found = read_source(DesiredModel(model_deployment(kind=kind, source={"path": "tiny-whisper"}), EXAMPLES, 1))
+    assert isinstance(found, SourceFault)
+    assert found.reason is Reason.FILES_INVALID
+    assert found.message.endswith("Set spec.kind to Transcription.")
