@@ -18,6 +18,7 @@ from testkit.fleet.api import Object
 from testkit.fleet.few_models import cpu_us, gateway_with_few
 from testkit.fleet.measures import (
     Client,
+    after_ready_s,
     cpu_share,
     is_ready,
     peak_mib,
@@ -34,7 +35,8 @@ COUNT = int(os.environ.get("CONCH_TEST_MODELS", "1000"))  # noqa: TID251
 TABLE = os.environ.get("CONCH_TEST_TABLE")  # noqa: TID251
 AWAKE = COUNT // 5
 CHANGES = min(100, COUNT - 1)
-WAKES = min(50, COUNT - AWAKE)
+WAKES = min(50, (COUNT - AWAKE) // 2)
+ASKED = min(50, (COUNT - AWAKE) // 2)
 SETTLE_S = 15.0
 QUIET_S = 60.0
 LIMIT_S = 600.0
@@ -42,6 +44,7 @@ LIMIT_S = 600.0
 SETTLED_S = 120.0
 SERVED_S = 1.0
 WISH_S = 0.2
+FIRST_BYTE_S = 0.15
 OPERATOR_MIB = 500.0
 GATEWAY_MIB = 120.0
 CPU_RATIO = 1.1
@@ -107,9 +110,11 @@ def test_a_thousand_models_cost_no_more_than_they_may(tmp_path: Path, capsys: py
         look_at_rest(found, report)
         with closing(Client(found.services["gateway"])) as client:
             report.note_times(f"{CHANGES} changes are served after", changes_s(found, client), SERVED_S)
-            asleep = [name_of(number) for number in random.Random(1).sample(range(AWAKE, COUNT), WAKES)]
-            wishes = wake_s(client, asleep, found.audit, pause_s=0.3)
+            asleep = [name_of(number) for number in random.Random(1).sample(range(AWAKE, COUNT), WAKES + ASKED)]
+            wishes = wake_s(client, asleep[:WAKES], found.audit, pause_s=0.3)
             report.note_times(f"{WAKES} wishes, until the scale call", wishes, WISH_S)
+            answers = after_ready_s(found, client, asleep[WAKES:])
+            report.note_times(f"{ASKED} held requests are answered after their engine's start", answers, FIRST_BYTE_S)
         asyncio.run(compare_cpu(found, report, tmp_path))
         wake_all(found, report)
         for name, most in (("operator", OPERATOR_MIB), ("gateway", GATEWAY_MIB)):

@@ -3,8 +3,10 @@
 import json
 import ssl
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from http.client import HTTPSConnection
@@ -50,6 +52,17 @@ class Api:
         assert answer.status < 300, f"{method} {path}: {answer.status} {text[:500]!r}"
         found: Object = json.loads(text)
         return found
+
+    def moment_of(self, path: str, what: Callable[[Object], bool]) -> float:
+        """Watch until an object is as asked; return that moment, of `time.perf_counter`."""
+        address = urlsplit(API)
+        assert address.hostname is not None
+        with closing(HTTPSConnection(address.hostname, address.port, context=self._context, timeout=_TIMEOUT_S)) as own:
+            own.request("GET", f"{path}&watch=true", headers={"Accept": "application/json"})
+            for line in own.getresponse():
+                if what(json.loads(line)["object"]):
+                    return time.perf_counter()
+        raise AssertionError(f"{path}: the watch has ended")
 
     def create_all(self, path: str, objects: Sequence[Object]) -> None:
         """Make these objects, several at a time."""

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
@@ -10,8 +11,9 @@ from urllib.parse import urlsplit
 
 from bench.cpu_time import process_seconds
 
+from conch_contracts.names import MODEL_LABEL
 from testkit.fleet.api import Audit, Object
-from testkit.fleet.world import Fleet
+from testkit.fleet.world import NAMESPACE, Fleet
 from testkit.kubernetes.operator_process import Process
 
 POLL_S = 4.0
@@ -107,6 +109,23 @@ def wake_s(client: Client, names: Sequence[str], audit: Audit, pause_s: float, f
             return [told[name] - asked[name] for name in asked]
         assert time.monotonic() < deadline, f"not told: {sorted(asked.keys() - told.keys())[:5]}"
         time.sleep(1)
+
+
+def after_ready_s(fleet: Fleet, client: Client, names: Sequence[str]) -> list[float]:
+    """Ask models that rest, one after the other; return how long after its engine's start each had answered."""
+    found = []
+    with ThreadPoolExecutor(1) as watching:
+        for name in names:
+            pods = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector={MODEL_LABEL}%3D{name}"
+            ready = watching.submit(fleet.api.moment_of, pods, _is_started)
+            assert client.chat(name) == 200, name
+            found.append(time.perf_counter() - ready.result())
+    return found
+
+
+def _is_started(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions", ())
+    return any((one["type"], one["status"]) == ("ContainersReady", "True") for one in conditions)
 
 
 def peak_mib(process: Process) -> float:
