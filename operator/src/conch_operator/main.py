@@ -106,8 +106,11 @@ class Operator:
             self._metrics.leading.set(1)
             try:
                 await until_first_ends(self._work(leadership), leadership.hold())
-            except (NotLeading, Fenced) as error:
-                log.warning("Another operator has taken over.", extra={"error": str(error)})
+            except* (NotLeading, Fenced) as errors:  # work is made of groups of tasks
+                error = _innermost(errors)
+                fenced = isinstance(error, Fenced)
+                said = "Another operator has taken over." if fenced else "This operator leads no more."
+                log.warning(said, extra={"error": str(error)})
             finally:
                 self._metrics.leading.set(0)
 
@@ -142,6 +145,13 @@ class Operator:
             await enter(DemandReader(redis, demand, heard))
             await reader.wait_answered(REGISTRY_S)
             await leader_loop.run()
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Return the first error inside groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:

@@ -66,7 +66,15 @@ class Working(Operator):
             self.ended += 1
 
 
-@pytest.mark.parametrize("failure", [None, NotLeading("renewal is overdue"), Fenced("a newer one has written")])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        None,
+        NotLeading("renewal is overdue"),
+        Fenced("a newer one has written"),
+        ExceptionGroup("of tasks", [ExceptionGroup("of others", [NotLeading("renewal is overdue")])]),
+    ],
+)
 async def test_work_ends_with_the_lease_and_the_lease_is_waited_for_again(failure: Exception | None) -> None:
     lease = Lease()
     operator = Working(lease, failure)
