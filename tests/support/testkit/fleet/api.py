@@ -6,13 +6,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from http.client import HTTPSConnection
+from http import HTTPStatus
+from http.client import HTTPResponse, HTTPSConnection
 from pathlib import Path
+from socket import SHUT_RDWR
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from cluster.local.layout import API, Layout
 
@@ -20,6 +22,7 @@ Object = dict[str, Any]
 MODELS = "/apis/conch.dev/v1alpha1/namespaces/{namespace}/modeldeployments"
 _AT_ONCE = 8
 _TIMEOUT_S = 60
+_WATCH_S = 3600
 
 
 class Api:
@@ -40,10 +43,7 @@ class Api:
         """Make one call; a status that is no success is an AssertionError with what the server says."""
         connection = getattr(self._own, "connection", None)
         if connection is None:
-            address = urlsplit(API)
-            assert address.hostname is not None
-            connection = HTTPSConnection(address.hostname, address.port, context=self._context, timeout=_TIMEOUT_S)
-            self._own.connection = connection
+            connection = self._own.connection = self._connection(_TIMEOUT_S)
             self._opened.append(connection)
         data = None if body is None else json.dumps(body)
         connection.request(method, path, data, {"Content-Type": kind, "Accept": "application/json"})
@@ -53,16 +53,33 @@ class Api:
         found: Object = json.loads(text)
         return found
 
-    def moment_of(self, path: str, what: Callable[[Object], bool]) -> float:
+    @contextmanager
+    def watch(self, path: str, **query: str) -> Iterator[Iterator[Object]]:
+        """Give the events of a watch, which begin with what is there."""
+        asked = urlencode({"watch": "true", "timeoutSeconds": _WATCH_S, **query})
+        with closing(self._connection(_WATCH_S)) as own:
+            while (answer := _asked(own, f"{path}?{asked}")).status == HTTPStatus.TOO_MANY_REQUESTS:
+                answer.read()
+                time.sleep(int(answer.headers["Retry-After"]))  # of a kind that it has just learned
+            assert answer.status == HTTPStatus.OK, answer.read()
+            channel = own.sock
+            try:
+                yield map(json.loads, answer)
+            finally:
+                channel.shutdown(SHUT_RDWR)  # another thread may be reading
+
+    def moment_of(self, path: str, what: Callable[[Object], bool], **query: str) -> float:
         """Watch until an object is as asked; return that moment, of `time.perf_counter`."""
-        address = urlsplit(API)
-        assert address.hostname is not None
-        with closing(HTTPSConnection(address.hostname, address.port, context=self._context, timeout=_TIMEOUT_S)) as own:
-            own.request("GET", f"{path}&watch=true", headers={"Accept": "application/json"})
-            for line in own.getresponse():
-                if what(json.loads(line)["object"]):
+        with self.watch(path, **query) as events:
+            for event in events:
+                if what(event["object"]):
                     return time.perf_counter()
         raise AssertionError(f"{path}: the watch has ended")
+
+    def _connection(self, timeout_s: float) -> HTTPSConnection:
+        address = urlsplit(API)
+        assert address.hostname is not None
+        return HTTPSConnection(address.hostname, address.port, context=self._context, timeout=timeout_s)
 
     def create_all(self, path: str, objects: Sequence[Object]) -> None:
         """Make these objects, several at a time."""
@@ -72,6 +89,11 @@ class Api:
     def merge(self, path: str, change: Object) -> Object:
         """Change an object by a merge patch."""
         return self.call("PATCH", path, change, "application/merge-patch+json")
+
+
+def _asked(connection: HTTPSConnection, path: str) -> HTTPResponse:
+    connection.request("GET", path, headers={"Accept": "application/json"})
+    return connection.getresponse()
 
 
 @dataclass(frozen=True, slots=True)

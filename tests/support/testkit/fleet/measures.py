@@ -16,8 +16,10 @@ from testkit.fleet.api import Audit, Object
 from testkit.fleet.world import NAMESPACE, Fleet
 from testkit.kubernetes.operator_process import Process
 
-POLL_S = 4.0
-"""Between two looks at all models, each of which costs the API server up to a second of CPU time."""
+TELL_S = 4.0
+"""Between two words about how far all models are."""
+_LOOK_S = 0.2
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
 class Client:
@@ -67,15 +69,20 @@ def seconds_until(
     fleet: Fleet, what: Callable[[Object], bool], count: int, began: float, tell: Callable[[str], None], limit_s: float
 ) -> float:
     """Return how long after `began` so many models were as asked; an AssertionError names what is not, in the end."""
+    told_s = 0.0
     while True:
-        models = fleet.models()
+        models = fleet.models.all()
         now = time.monotonic() - began
         found = sum(map(what, models))
-        tell(f"{now:.0f} s: {sum(map(is_ready, models))} ready, {sum(map(rests, models))} at rest, {found} as asked")
+        if found >= count or now - told_s >= TELL_S:
+            told_s = now
+            tell(
+                f"{now:.0f} s: {sum(map(is_ready, models))} ready, {sum(map(rests, models))} at rest, {found} as asked"
+            )
         if found >= count:
             return now
         assert now < limit_s, [(one["metadata"]["name"], condition(one)) for one in models if not what(one)][:3]
-        time.sleep(POLL_S)
+        time.sleep(_LOOK_S)
 
 
 def seconds_until_served(fleet: Fleet, client: Client, name: str, alias: str, *, awake: bool) -> float:
@@ -116,8 +123,7 @@ def after_ready_s(fleet: Fleet, client: Client, names: Sequence[str]) -> list[fl
     found = []
     with ThreadPoolExecutor(1) as watching:
         for name in names:
-            pods = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector={MODEL_LABEL}%3D{name}"
-            ready = watching.submit(fleet.api.moment_of, pods, _is_started)
+            ready = watching.submit(fleet.api.moment_of, _PODS, _is_started, labelSelector=f"{MODEL_LABEL}={name}")
             assert client.chat(name) == 200, name
             found.append(time.perf_counter() - ready.result())
     return found

@@ -23,7 +23,8 @@ from cluster.shell import Shell
 from conch_contracts.names import TRITON_GRPC_PORT
 from generate.helm import Helm
 from testkit.engines.backend_stand_ins import install
-from testkit.fleet.api import MODELS, Api, Audit, Object
+from testkit.fleet.api import MODELS, Api, Audit
+from testkit.fleet.watched_objects import WatchedObjects, watched
 from testkit.kubernetes.chart import Rendered, render
 from testkit.kubernetes.operator_process import INTERNAL_TOKEN, Process
 from testkit.processes.tied import tied
@@ -32,6 +33,7 @@ from testkit.servers.triton import triton_server
 
 ROOT = Path(__file__).resolve().parents[4]
 NAMESPACE = "conch"
+_PATH = MODELS.format(namespace=NAMESPACE)
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:conch-operator"
 _RIGHTS = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
 _SERVICES = {
@@ -52,15 +54,13 @@ class Fleet:
     services: dict[str, Process]
     operator: Process
 
+    models: WatchedObjects
+    """All ModelDeployments."""
+
     @property
     def path(self) -> str:
         """Return the API's path of the ModelDeployments."""
-        return MODELS.format(namespace=NAMESPACE)
-
-    def models(self) -> list[Object]:
-        """Return all ModelDeployments."""
-        found: list[Object] = self.api.call("GET", self.path)["items"]
-        return found
+        return _PATH
 
 
 @contextmanager
@@ -86,7 +86,8 @@ def fleet(folder: Path, models: Sequence[str]) -> Iterator[Fleet]:
         operator = _operator(machine, made, redis, folder / "operator")
         stack.enter_context(operator)
         api = stack.enter_context(closing(Api(machine.layout)))
-        yield Fleet(folder, api, audit, redis, services, operator)
+        seen = stack.enter_context(watched(api, _PATH))
+        yield Fleet(folder, api, audit, redis, services, operator, seen)
 
 
 def gateway_of(redis: RedisServer, folder: Path) -> Process:
