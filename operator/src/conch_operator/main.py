@@ -132,7 +132,7 @@ class Operator:
             opened = Opened(api, instance, agents, redis, reader, prober, background, demand, metrics)
             status_writer = StatusWriter(api, instance, background)
             one_round = leader_round(release, opened, leadership.fence, status_writer)
-            leader_loop = LeaderLoop(one_round, self._metrics, settings.round_s, changed)
+            leader_loop = LeaderLoop(one_round, self._metrics, settings.round_s, changed, demand.holds)
             reader.subscribe(lambda _: leader_loop.changed())
             api.subscribe(leader_loop.changed)
             await enter(watching(status_writer.note, release.watch_namespaces, settings.watch_stale_s))

@@ -8,7 +8,7 @@ fails is tried again, a little later each time.
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -38,6 +38,10 @@ log = logging.getLogger(__name__)
 
 LEAST_PAUSE_S = 0.25
 """Between two rounds, so that a burst of changes is seen to together."""
+AWAITED_PAUSE_S = 0.05
+"""The same while a request is held for an engine."""
+LONGEST_PAUSE_S = 1.0
+"""However long the last round took."""
 _NOT_DEFINED = 404
 """What the API server says of a kind that it does not know: the definitions may be those of an earlier version."""
 UNSETTLED_S = 1.0
@@ -115,7 +119,18 @@ class LeaderRound:
 class LeaderLoop:
     """Runs rounds until it is cancelled."""
 
-    def __init__(self, one_round: LeaderRound, metrics: OperatorMetrics, round_s: float, wake: asyncio.Event) -> None:
+    def __init__(
+        self,
+        one_round: LeaderRound,
+        metrics: OperatorMetrics,
+        round_s: float,
+        wake: asyncio.Event,
+        holds: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Run a round when `wake` is set, and every `round_s`; `holds`: whether a request waits for an engine."""
+        self._holds = holds
+        self._took_s = 0.0
+        """How long the last round took."""
         self._round = one_round
         self._metrics = metrics
         self._round_s = round_s
@@ -154,10 +169,14 @@ class LeaderLoop:
             failures = 0
             if self._settled and self._models:
                 self._long_lived.settled()
-            await asyncio.sleep(LEAST_PAUSE_S)
+            await asyncio.sleep(self._pause_s())
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._rest_s()):  # wait_for may lose a cancellation (Python 3.11)
                     await self._wake.wait()
+
+    def _pause_s(self) -> float:
+        """Return the least pause before the next round; rounds take half of the time at most."""
+        return max(AWAITED_PAUSE_S if self._holds() else LEAST_PAUSE_S, min(self._took_s, LONGEST_PAUSE_S))
 
     def _rest_s(self) -> float:
         return self._round_s if self._settled else min(self._round_s, UNSETTLED_S)
@@ -173,7 +192,8 @@ class LeaderLoop:
             result = "ok"
         finally:
             self._metrics.reconciles.labels(result).inc()
-            self._metrics.duration.observe(time.perf_counter() - began)
+            self._took_s = time.perf_counter() - began
+            self._metrics.duration.observe(self._took_s)
 
 
 def _loads(snapshot: Snapshot) -> dict[str, int]:

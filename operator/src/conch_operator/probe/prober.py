@@ -74,8 +74,10 @@ class ProbeClient(Protocol):
 class Cadence:
     """How often engines are probed, and how much silence is forgiven."""
 
-    starting_s: float = 0.2
+    starting_s: float = 0.1
     serving_s: float = 3.0
+    starting_per_s: float = 250.0
+    """So many probes of engines that start there are in a second at most: of many each is probed less often."""
     patience: int = 2
     """Silences in a row after which an engine that has answered before counts as dead."""
     reload_s: float = 30.0
@@ -97,6 +99,7 @@ class Prober:
         self._tasks: dict[Hashable, asyncio.Task[None]] = {}
         self._targets: dict[Hashable, Target] = {}
         self._verdicts: dict[Hashable, Probe] = {}
+        self._starting: set[Hashable] = set()
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
@@ -116,6 +119,7 @@ class Prober:
         for key in [key for key in self._tasks if targets.get(key) != self._targets[key]]:
             self._tasks.pop(key).cancel()
             self._verdicts.pop(key, None)
+            self._starting.discard(key)
         self._targets = dict(targets)
         for key, target in targets.items():
             if key not in self._tasks:
@@ -145,8 +149,14 @@ class Prober:
             if verdict != self._verdicts.get(key):
                 self._verdicts[key] = verdict
                 self._changed()
-            ready = verdict.verdict is ProbeVerdict.READY
-            await asyncio.sleep(self._cadence.serving_s if ready else self._cadence.starting_s)
+            await asyncio.sleep(self._pause_s(key, verdict))
+
+    def _pause_s(self, key: Hashable, verdict: Probe) -> float:
+        if verdict.verdict is ProbeVerdict.READY:
+            self._starting.discard(key)
+            return self._cadence.serving_s
+        self._starting.add(key)
+        return max(self._cadence.starting_s, len(self._starting) / self._cadence.starting_per_s)
 
     def _unloaded(self, error: NoAnswer, since_s: float) -> Probe:
         verdict = ProbeVerdict.DEAD if since_s >= self._cadence.reload_s else ProbeVerdict.FAILING

@@ -66,6 +66,10 @@ class DemandBook:
                 taken.update(demand.taken)
         return taken
 
+    def holds(self) -> bool:
+        """Return whether a request is held somewhere until an engine is there."""
+        return any(demand.held for load in self._living() for demand in load.models.values())
+
     def forget(self) -> None:
         """Drop those that have been silent for long."""
         self._book.forget()

@@ -192,3 +192,24 @@ async def test_rounds_go_on_by_the_clock_after_one_that_could_not_read_something
     assert not running.done()
     running.cancel()
     await asyncio.wait([running])
+
+
+@pytest.mark.parametrize(
+    ("holds", "took_s", "pause_s"), [(False, 0.01, 0.25), (True, 0.01, 0.05), (True, 0.4, 0.4), (False, 9.0, 1.0)]
+)
+async def test_the_pause_after_a_round(
+    holds: bool, took_s: float, pause_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    moments = iter((0.0, took_s))
+
+    async def noted(seconds: float) -> None:
+        pauses.append(seconds)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(leader_loop.time, "perf_counter", lambda: next(moments))
+    monkeypatch.setattr(leader_loop.asyncio, "sleep", noted)
+    loop = LeaderLoop(OneModel(), OperatorMetrics.on(CollectorRegistry()), 60.0, asyncio.Event(), lambda: holds)
+    with pytest.raises(asyncio.CancelledError):
+        await loop.run()
+    assert pauses == [pause_s]

@@ -8,6 +8,7 @@ from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_operator.probe.prober import Cadence, NoAnswer, Prober, Target
 from conch_operator.state import Probe, ProbeVerdict
+from testkit.waiting import eventually
 
 TARGET = Target(EngineAddress("h:1"), "model", Dialect.TOKENS)
 REFUSED = NoAnswer(Reason.ENGINE_LOAD_FAILED, "no such layer")
@@ -93,3 +94,25 @@ async def test_every_change_of_verdict_is_told_once() -> None:
         prober.set_targets({"key": TARGET})
         await engine.finished.wait()
     assert len(told) == 2
+
+
+async def test_of_many_engines_that_start_each_is_probed_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing:
+        async def probe(self, target: Target) -> None:
+            raise REFUSED
+
+    pauses: dict[float, int] = {}
+    sleep = asyncio.sleep
+
+    async def noted(seconds: float) -> None:
+        pauses[seconds] = pauses.get(seconds, 0) + 1
+        await sleep(0)
+
+    monkeypatch.setattr("conch_operator.probe.prober.asyncio.sleep", noted)
+    async with Prober(Refusing(), lambda: None, Cadence(starting_s=0.1, starting_per_s=40)) as prober:
+        prober.set_targets({"one": TARGET})
+        await eventually(lambda: pauses.get(0.1, 0) > 3, "a probe each 0.1 s")
+        prober.set_targets({f"{number}": TARGET for number in range(8)})
+        await eventually(lambda: pauses.get(0.2, 0) > 3, "a probe each 0.2 s")
+        prober.set_targets({})
+    assert max(pauses) == 0.2

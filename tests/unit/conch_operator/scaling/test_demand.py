@@ -39,6 +39,16 @@ def test_a_gateway_that_has_not_said_it_or_is_not_known_leaves_it_incomplete() -
     assert not one.of(TINY, set()).complete
 
 
+def test_a_request_that_is_held_anywhere_counts_while_its_gateway_lives() -> None:
+    clock = FakeClock()
+    one = book(clock, load("a", in_flight=2, queued=3), load("b"))
+    assert not one.holds()
+    one.hear(load("b", 2, held=1))
+    assert one.holds()
+    one.hear(load("b", 3))
+    assert not one.holds()
+
+
 def test_an_older_record_says_nothing_new() -> None:
     one = book(FakeClock(), load("a", 5, in_flight=1))
     assert not one.hear(load("a", 4, in_flight=9))
