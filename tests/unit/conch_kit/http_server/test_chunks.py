@@ -60,6 +60,22 @@ async def test_what_is_refused_behind_a_head_has_the_form_of_its_path(caller):
     assert b"/hereExpected trailers" in caller.answers
 
 
+@pytest.mark.parametrize("field", [b"connection: close", b"proxy-connection: close", b"Connection: x, Close"])
+async def test_a_trailer_that_ends_the_connection_does_so_behind_the_answer(caller, field):
+    caller.sends(b"POST /" + CHUNKED + b"3\r\nabc\r\n0\r\n" + field + b"\r\n\r\n")
+    await caller.answered()
+    assert b"\r\nconnection: close\r\n" in caller.answers
+    assert caller.transport.ended == "closed"
+
+
+async def test_nothing_is_read_behind_a_trailer_that_ends_the_connection(caller):
+    caller.sends(b"POST /" + CHUNKED + b"3\r\nabc\r\n0\r\nconnection: close\r\n\r\n" + GET)
+    await caller.answered()
+    caller.sends(GET)
+    assert caller.transport.ended
+    assert [taken.method for taken in caller.taken] == ["POST"]
+
+
 async def test_a_chunk_has_no_extension_without_end(caller):
     caller.sends(b"POST /" + CHUNKED + b"3;x=")
     for _ in range(3):

@@ -72,7 +72,7 @@ class HttpConnection(asyncio.Protocol):
         self._unread = cast(UnreadEnd, None)
         self._framing = Framing()
 
-    # --- what the work on a request asks of it -----------------------------------------------------
+    # --- what requests, the work on them and the server ask of it ------------------------------------
 
     @property
     def gone(self) -> bool:
@@ -105,8 +105,6 @@ class HttpConnection(asyncio.Protocol):
         descriptor = os.dup(self._transport.get_extra_info("socket").fileno())
         self._transport.abort()
         return descriptor
-
-    # --- what a request asks of it -------------------------------------------------------------------
 
     async def writable(self) -> None:
         """Wait until the caller has read most of what was written, or is gone."""
@@ -143,8 +141,6 @@ class HttpConnection(asyncio.Protocol):
     def close(self) -> None:
         """End the connection behind what is written."""
         self._transport.close()
-
-    # --- what the server asks of it --------------------------------------------------------------------
 
     def finish(self) -> None:
         """End the connection after the answer that is under way, or now."""
@@ -289,8 +285,11 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """Pass the end of the body on, and read on."""
-        if self._parsing is not None and self._check_size():
-            self._parsing.end()
+        request = self._parsing
+        if request is not None and self._check_size():
+            # The parser reads nothing behind trailers that end the connection.
+            request.keeps_alive = request.keeps_alive and self._parser.should_keep_alive()
+            request.end()
             self._parsing = None
             self._await_next()
             self.resume_reading()
