@@ -74,6 +74,13 @@ def test_a_character_comes_whole_with_its_last_byte(text: str) -> None:
     assert shown == list(text)
 
 
+@pytest.mark.parametrize("text", ["hello w｜orld and more", "你好 " * 20, "a long beginning 🙂"])
+def test_a_character_that_a_long_part_ends_in_is_not_lost(text: str) -> None:
+    ids = list(text.encode())
+    for cut in range(1, len(ids)):
+        assert "".join(pieces(odd_byte_level(), ids, [cut], skip=True)) == text.removeprefix(" "), cut
+
+
 def test_bytes_that_never_complete_come_out_at_the_end() -> None:
     assert pieces(byte_level_tokenizer(), list(b"a\xe4\xbd"), [1, 2], skip=True) == ["a", "", "", "\ufffd"]
 

@@ -87,14 +87,25 @@ class WindowDetokenizer:
         if end == self._read:
             return ""
         text = self._decode(self._window[:end])
-        piece = text[len(self._known) :]
-        if hold and piece.endswith(_REPLACEMENT) and end - self._read < _LONGEST_CHARACTER:
-            return ""
+        if hold and text.endswith(_REPLACEMENT):
+            end, text = self._without_unfinished(end, text)
+        piece = text[len(self._known) :] if end > self._read else ""
         if piece:
-            self._window = self._window[self._read :]
-            self._closed = self._read = end - self._read
+            start = self._read
+            self._window = self._window[start:]
+            self._closed, self._read = max(self._closed, end) - start, end - start
             self._known = self._decode(self._window[: self._read])
         return piece
+
+    def _without_unfinished(self, end: int, text: str) -> tuple[int, str]:
+        """Leave out the last tokens, in which a character has begun; none where it would have too many."""
+        for shorter in range(end - 1, end - _LONGEST_CHARACTER, -1):
+            if shorter <= self._read:
+                return self._read, ""
+            certain = self._decode(self._window[:shorter])
+            if not certain.endswith(_REPLACEMENT):
+                return shorter, certain
+        return end, text
 
 
 class TightDetokenizer:
