@@ -168,6 +168,8 @@ async def test_a_kept_connection_ends_after_a_while(caller):
     [
         pytest.param(b"GET / HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n", 400, id="two hosts"),
         pytest.param(b"GET / HTTP/1.1\r\na: b\r\n\r\n", 400, id="no host"),
+        pytest.param(b"GET / HTTP/1.1\r\nhost: x y\r\n\r\n", 400, id="a host with a space"),
+        pytest.param(b"GET / HTTP/1.1\r\nhost: a/b\r\n\r\n", 400, id="a host with a path"),
         pytest.param(b"GET http://x/ HTTP/1.1\r\nhost: x\r\n\r\n", 400, id="no path"),
         pytest.param(b"GET / HTTP/2.0\r\nhost: x\r\n\r\n", 400, id="another version"),
         pytest.param(b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 128 + b"\r\n", 431, id="many headers"),

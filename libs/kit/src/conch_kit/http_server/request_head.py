@@ -10,6 +10,8 @@ Fault = tuple[int, str]
 """The status and the words of a refusal."""
 
 _NOTED = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
+_HOST = b"-._~!$&'()*+,;=:[]%0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+"""The bytes of a host and its port (RFC 3986, section 3.2)."""
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
@@ -18,6 +20,7 @@ class RequestHead:
 
     __slots__ = (
         "_coded",
+        "_host_is_odd",
         "_hosts",
         "_name",
         "_size",
@@ -45,6 +48,8 @@ class RequestHead:
         self._coded = False
         """Whether the body has another form than chunks of what was meant."""
         self._hosts = 0
+        self._host_is_odd = False
+        """Whether a Host has a byte that none may have."""
         self._size = 0
 
     def add_target(self, piece: bytes) -> None:
@@ -64,6 +69,7 @@ class RequestHead:
     def _note(self, name: bytes, value: bytes) -> None:
         if name == b"host":
             self._hosts += 1
+            self._host_is_odd = self._host_is_odd or bool(value.translate(None, _HOST))
         elif name == b"content-length":
             self.body_bytes = int(value)
         elif name == b"transfer-encoding":
@@ -86,6 +92,8 @@ class RequestHead:
             return 400, "Expected HTTP/1.1."
         if self._hosts > 1 or (self._hosts == 0 and version == "1.1"):
             return 400, "Expected exactly one Host header."
+        if self._host_is_odd:
+            return 400, "Expected a host, and a port at most, in the Host header."
         if not self.target.startswith(b"/") and self.target != b"*":
             return 400, "Expected a path as the request target."
         if self._coded:
