@@ -64,6 +64,8 @@ class Choices:
         self._calls = len(request.prompts) * request.candidates // self._width
         self._generations: dict[int, Generation] = {}
         self._parsed: list[ParsedGeneration] = []
+        self._entries_of_texts = request.api is Api.RESPONSES and request.logprobs and request.parsing is not None
+        """Whether log probabilities are shown of texts alone: then tokens are read one by one, however they come."""
         self._under_way = 0
         self._failure: EngineError | None = None
         self._none_under_way = asyncio.Event()
@@ -228,6 +230,7 @@ class Choices:
         """Return what an engine sent together in pieces of the size that the client wants."""
         wanted = None if self._details is None else self._details.max_frame_tokens
         most = _PART_TOKENS if wanted is None else min(wanted, _PART_TOKENS)
+        most = 1 if self._entries_of_texts else most
         if len(delta.ids) > most:
             return split(delta, most)
         if len(delta.text) <= _PART_CHARS or delta.logprobs is not None:
@@ -244,7 +247,13 @@ class Choices:
         if self._request.api is Api.MESSAGES and parsing.thinking is not None:
             # Blocks tell of thinking whose text is not shown: `MessageContent` leaves that out.
             parsing = changed(parsing, thinking=changed(parsing.thinking, show=True))
-        parsed = ParsedGeneration.of(generation, parsing, self._vocabulary, report_tokens=self._rules.report_tokens)
+        parsed = ParsedGeneration.of(
+            generation,
+            parsing,
+            self._vocabulary,
+            report_tokens=self._rules.report_tokens,
+            entries_of_texts=self._entries_of_texts,
+        )
         self._parsed.append(parsed)
         return parsed.feed
 

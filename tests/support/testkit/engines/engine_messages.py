@@ -50,11 +50,15 @@ def text_inputs(request: ModelInferRequest) -> dict[str, list[bytes]]:
     return found
 
 
-def tokens_response(ids: Sequence[int], finish: str | None = None, stop_token_id: int = -1) -> ModelInferResponse:
-    """Return a response of the `tokens` dialect."""
+def tokens_response(
+    ids: Sequence[int], finish: str | None = None, stop_token_id: int = -1, logprob: float | None = None
+) -> ModelInferResponse:
+    """Return a response of the `tokens` dialect; `logprob`: of each id, if they are told."""
     tensors: dict[str, tuple[str, Sequence[int], Sequence[int | float | bytes]]] = {
         "token_ids": ("INT32", [len(ids)], ids)
     }
+    if logprob is not None:
+        tensors["logprobs"] = ("FP32", [len(ids)], [logprob] * len(ids))
     if finish is not None:
         tensors["finish_reason"] = ("BYTES", [1], [finish.encode()])
         tensors["stop_token_id"] = ("INT32", [1], [stop_token_id])

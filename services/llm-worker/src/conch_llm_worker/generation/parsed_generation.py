@@ -35,9 +35,13 @@ class ParsedGeneration:
         reasoning_count: TokenCount | None = None,
         *,
         report_tokens: bool = False,
+        entries_of_texts: bool = False,
     ) -> None:
         """Begin an answer; `reasoning_count` counts the thinking by its text, where engines tell no tokens."""
         self._reasoning_tokens = 0
+        self._entries_of_texts = entries_of_texts
+        self._held: list[TokenEntry] = []
+        """Entries of which nobody knows yet whether they are of text for the reader."""
         self._generation = generation
         self._reader = reader
         self._reasoning_count = reasoning_count
@@ -51,11 +55,15 @@ class ParsedGeneration:
         vocabulary: Vocabulary,
         *,
         report_tokens: bool = False,
+        entries_of_texts: bool = False,
     ) -> "ParsedGeneration":
-        """Return what reads the answer of an engine of either kind; `report_tokens`: updates count the thinking."""
+        """Return what reads the answer of an engine of either kind; `report_tokens`: updates count the thinking.
+
+        `entries_of_texts`: updates hold the entries of content alone, each with it; to be fed token by token.
+        """
         reasoning_count = TokenCount(vocabulary) if isinstance(generation, TextGeneration) else None
         reader = AnswerReader(parsing, call_ids(parsing), None if reasoning_count is None else reasoning_count.add)
-        return cls(generation, reader, reasoning_count, report_tokens=report_tokens)
+        return cls(generation, reader, reasoning_count, report_tokens=report_tokens, entries_of_texts=entries_of_texts)
 
     @property
     def reasoning_tokens(self) -> int:
@@ -65,7 +73,7 @@ class ParsedGeneration:
     def feed(self, delta: TokenDelta) -> ChoiceUpdate:
         """Take an engine's message and return what it adds; nothing may be fed after an update with a finish."""
         if self._reader.plain:
-            return self._generation.feed(delta)
+            return self._with_held(self._generation.feed(delta))
         if len(delta.ids) < 2 or self._reader.thinking_over:
             return self._feed_part(delta)
         events: list[Event] = []
@@ -86,7 +94,7 @@ class ParsedGeneration:
 
     def _feed_part(self, delta: TokenDelta) -> ChoiceUpdate:
         """Take a text, or ids of which none or each is thinking: a single one, or those behind the thinking."""
-        generation, before = self._generation, self._reasoning_tokens
+        generation, before, thought = self._generation, self._reasoning_tokens, self._reader.thinking
         if self._reasoning_count is None:
             made = generation.completion_tokens
             update = generation.feed(delta)
@@ -97,7 +105,23 @@ class ParsedGeneration:
             if self._report_tokens:
                 self._reasoning_tokens = self._reasoning_count.total()
         finish = None if update.finish is None else self._as_read(update.finish)
+        if self._entries_of_texts:
+            thought = thought or self._reader.thinking
+            update = update._replace(entries=self._of_text(update, events, thought=thought))
         return update._replace(text="", finish=finish, events=events, reasoning_tokens=self._reasoning_tokens - before)
+
+    def _of_text(self, update: ChoiceUpdate, events: Sequence[Event], *, thought: bool) -> Sequence[TokenEntry]:
+        """Return the entries that are known to be of content now."""
+        held, self._held = [*self._held, *update.entries], []
+        if update.finish is not None or any(isinstance(event, Content) for event in events):
+            return held
+        if not (thought or events):
+            self._held = held
+        return ()
+
+    def _with_held(self, update: ChoiceUpdate) -> ChoiceUpdate:
+        held, self._held = self._held, []
+        return update._replace(entries=[*held, *update.entries]) if held else update
 
     def _read(self, update: ChoiceUpdate, tokens: int) -> Sequence[Event]:
         reader = self._reader
