@@ -171,7 +171,7 @@ class LeaderLoop:
                 self._long_lived.settled()
             await asyncio.sleep(self._pause_s())
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._rest_s()):  # wait_for may lose a cancellation (Python 3.11)
+                async with asyncio.timeout(self._rest_s()):
                     await self._wake.wait()
 
     def _pause_s(self) -> float:

@@ -145,7 +145,8 @@ class UpSession:
             all_ready = self._report(urls)
             self._end_without_gateway()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _ROUND_S if all_ready else _STARTING_ROUND_S)
+                async with asyncio.timeout(_ROUND_S if all_ready else _STARTING_ROUND_S):
+                    await self._wake.wait()
 
     async def _wait_for_redis(self) -> None:
         url = self._options.services.redis_url
