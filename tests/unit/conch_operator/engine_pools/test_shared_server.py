@@ -35,10 +35,11 @@ class Triton:
     def __init__(self) -> None:
         self.hanging: set[str] = set()
         self.loads: list[str] = []
-        self.most_at_once = self._now = 0
+        self.most_at_once = self._now = self.asked = 0
         self.unloads: asyncio.Semaphore | None = None
 
     async def repository_index(self, address: EngineAddress) -> object:
+        self.asked += 1
         return ()
 
     async def load_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
@@ -145,6 +146,22 @@ async def test_loads_that_hang_fail_in_time_and_the_others_come_after_them(scene
     fault = next(engine.fault for engine in scene.models.seen if engine.name == names[0])
     assert fault is not None
     assert fault.message == f"Triton could not load {names[0]}: no answer within 0.3 s"
+
+
+async def test_a_model_that_is_let_go_before_its_turn_is_not_loaded(scene: Scene) -> None:
+    names = [f"hangs-{index}" for index in range(shared_server.LOADS_AT_ONCE)]
+    scene.triton.hanging = set(names)
+    for name in names:
+        scene.models.load(loadable(name, 0.3))
+    await eventually(lambda: len(scene.triton.loads) == len(names), "all loads that go on at once")
+    for name in ("given-up", "good"):
+        scene.models.load(loadable(name))
+    await eventually(lambda: scene.triton.asked == len(names) + 2, "a server that answers all of them")
+    for _ in range(10):  # steps of the event loop until they wait for their turn
+        await asyncio.sleep(0)
+    scene.models.stop(EngineName("given-up"))
+    await scene.are(**dict.fromkeys(names, BLOCKED), good=RUNNING)
+    assert sorted(scene.triton.loads) == ["good", *names]
 
 
 async def test_a_server_that_does_not_let_go_of_a_model_is_ended_and_has_the_others_again(
