@@ -182,11 +182,14 @@ class EngineScaler:
 
     def _limit(self, engines: EnginesSeen, now_s: float) -> int:
         """Return how many there may be: twice those of one start ago, or four more, where that is more."""
-        before_s = now_s - self._starts.usual_s
-        while len(self._had) > 1 and self._had[1][0] <= before_s:
-            self._had.popleft()
+        self._forget_had(now_s)
         base = max(min(engines.ready, self.desired), self._had[0][1])
         return max(2 * base, base + STEP)
+
+    def _forget_had(self, now_s: float) -> None:
+        """Forget how many there were longer than one start ago, but for the last time before that."""
+        while len(self._had) > 1 and self._had[1][0] <= now_s - self._starts.usual_s:
+            self._had.popleft()
 
     def _least_since(self, since_s: float) -> int:
         """Return the least that was needed at any moment since then."""
@@ -214,6 +217,7 @@ class EngineScaler:
             self._down_at_s = now_s
         self.desired, self.cause, self.changed_at_s = wanted, cause, now_s
         self._had.append((now_s, wanted))
+        self._forget_had(now_s)
 
 
 def needed_for(sequences: int, bounds: Bounds) -> int:

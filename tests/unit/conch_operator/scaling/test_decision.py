@@ -1,6 +1,7 @@
 """How many engines a model should have, second by second."""
 
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -172,15 +173,22 @@ def test_no_model_rests_that_may_have_had_a_request(load: ModelLoad) -> None:
     assert not one.scaler.resting
 
 
-def test_a_model_that_rests_remembers_no_more_after_hours_than_after_a_minute() -> None:
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(lambda scaler, now_s: scaler.decide(QUIET, BOUNDS, EnginesSeen(), now_s), id="at rest"),
+        pytest.param(lambda scaler, now_s: scaler.follow(int(now_s) % 3, now_s), id="scaled by somebody else"),
+    ],
+)
+def test_no_more_is_remembered_after_hours_than_after_a_minute(look: Callable[[EngineScaler, float], object]) -> None:
     scaler = EngineScaler(0, 0.0, StartTimes([20]))
     tracemalloc.start()
     try:
         for now_s in range(60):
-            scaler.decide(QUIET, BOUNDS, EnginesSeen(), float(now_s))
+            look(scaler, float(now_s))
         before, _ = tracemalloc.get_traced_memory()
         for now_s in range(60, 10_000):
-            scaler.decide(QUIET, BOUNDS, EnginesSeen(), float(now_s))
+            look(scaler, float(now_s))
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
