@@ -62,6 +62,8 @@ def make_pool_app(models: PoolModels, folders: PoolFolders, token_hash: str, oth
             await respond(send, 400, f"{error}\n".encode(), _TEXT)
         except BundleError as error:
             await respond(send, 409, f"{error}\n".encode(), _TEXT)
+        except TimeoutError:
+            await respond(send, 503, b"The folder cannot be read in time: see whether its disk answers.\n", _TEXT)
         else:
             await respond(send, 200, answered, headers)
 

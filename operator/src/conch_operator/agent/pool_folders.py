@@ -1,4 +1,7 @@
-"""Reads the folders of a pool's models, in the server's container: each once for every run of the agent."""
+"""Reads the folders of a pool's models, in the server's container: each once for every run of the agent.
+
+Who asks again what is still being read waits for the same answer: while a disk hangs, nothing piles up here.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -19,6 +22,10 @@ CLAIMS = "/conch/claims"
 """Below it the server has each claim of the pool, under its name."""
 _ALONE_S = 10.0
 """How long one folder is read alone: a disk that hangs in the middle holds up the others no longer."""
+_LONGEST_WAIT_S = 90.0
+"""Longer than an operator waits for an answer, so that nobody misses one that comes late."""
+MOST_KNOWN = 2000
+"""So many folders are remembered that are right, those that were read last: more than the models of a pool."""
 _NO_SERVER = "The server of the EnginePool does not run yet, in whose container the folder is."
 _LEADS_OUT = (
     "{} is or follows a link that is absolute or climbs above the root, so the agent of the EnginePool would read "
@@ -33,11 +40,20 @@ class PoolFolders:
     def __init__(self, server: PodServer) -> None:
         self._server = server
         self._known: dict[FolderQuestion, SourceReport] = {}
+        self._reports: dict[FolderQuestion, asyncio.Task[SourceReport]] = {}
+        self._bundles: dict[FolderQuestion, asyncio.Task[tuple[Digest, bytes]]] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._memory = asyncio.Semaphore(1)
 
     async def report(self, asked: FolderQuestion) -> SourceReport:
-        """Return what a folder says; one that is right is read once."""
+        """Return what a folder says; one that is right is read once. Raises TimeoutError where its disk hangs."""
+        return await _shared(self._reports, asked, self._report)
+
+    async def bundle(self, asked: FolderQuestion) -> tuple[Digest, bytes]:
+        """Return the tokenizer bundle of a folder; raises BundleError, and TimeoutError where its disk hangs."""
+        return await _shared(self._bundles, asked, self._bundle)
+
+    async def _report(self, asked: FolderQuestion) -> SourceReport:
         async with self._turn_of(asked):
             if (known := self._known.get(asked)) is not None:
                 return known
@@ -51,10 +67,11 @@ class PoolFolders:
             report = await self._alone(reporter.report)
             if report.facts is not None:
                 self._known[asked] = report
+            if len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
             return report
 
-    async def bundle(self, asked: FolderQuestion) -> tuple[Digest, bytes]:
-        """Return the tokenizer bundle of a folder; raises BundleError."""
+    async def _bundle(self, asked: FolderQuestion) -> tuple[Digest, bytes]:
         async with self._turn_of(asked):
             if (root := self._server.root) is None:
                 raise BundleError(_NO_SERVER)
@@ -72,6 +89,26 @@ class PoolFolders:
             reading = asyncio.create_task(read())
             await asyncio.wait((reading,), timeout=_ALONE_S)
         return await reading
+
+
+async def _shared(
+    under_way: dict[FolderQuestion, asyncio.Task[T]],
+    asked: FolderQuestion,
+    read: Callable[[FolderQuestion], Coroutine[Any, Any, T]],
+) -> T:
+    """Return what is read for all who ask the same; it goes on when they have gone. Raises TimeoutError after long."""
+
+    def ended(task: asyncio.Task[T]) -> None:
+        del under_way[asked]
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; nobody may be left
+
+    task = under_way.get(asked)
+    if task is None:
+        task = under_way[asked] = asyncio.create_task(read(asked))
+        task.add_done_callback(ended)
+    async with asyncio.timeout(_LONGEST_WAIT_S):
+        return await asyncio.shield(task)
 
 
 def _folder(root: Path, asked: FolderQuestion) -> Path:
