@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
 from conch_kit.bundles.archive import BundleError, pack
+from conch_kit.shared_calls import SharedCalls
 from conch_operator.agent.folder_reporter import FolderReporter
 from conch_operator.agent.messages import FaultReport, SourceReport
 from conch_operator.agent.pod_server import PodServer
@@ -22,8 +23,6 @@ CLAIMS = "/conch/claims"
 """Below it the server has each claim of the pool, under its name."""
 _ALONE_S = 10.0
 """How long one folder is read alone: a disk that hangs in the middle holds up the others no longer."""
-_LONGEST_WAIT_S = 90.0
-"""Longer than an operator waits for an answer, so that nobody misses one that comes late."""
 MOST_KNOWN = 2000
 """So many folders are remembered that are right, those that were read last: more than the models of a pool."""
 _NO_SERVER = "The server of the EnginePool does not run yet, in whose container the folder is."
@@ -40,18 +39,18 @@ class PoolFolders:
     def __init__(self, server: PodServer) -> None:
         self._server = server
         self._known: dict[FolderQuestion, SourceReport] = {}
-        self._reports: dict[FolderQuestion, asyncio.Task[SourceReport]] = {}
-        self._bundles: dict[FolderQuestion, asyncio.Task[tuple[Digest, bytes]]] = {}
+        self._reports: SharedCalls[FolderQuestion, SourceReport] = SharedCalls()
+        self._bundles: SharedCalls[FolderQuestion, tuple[Digest, bytes]] = SharedCalls()
         self._turns: dict[str, asyncio.Lock] = {}
         self._memory = asyncio.Semaphore(1)
 
     async def report(self, asked: FolderQuestion) -> SourceReport:
-        """Return what a folder says; one that is right is read once. Raises TimeoutError where its disk hangs."""
-        return await _shared(self._reports, asked, self._report)
+        """Return what a folder says; one that is right is read once."""
+        return await self._reports.run(asked, lambda: self._report(asked))
 
     async def bundle(self, asked: FolderQuestion) -> tuple[Digest, bytes]:
-        """Return the tokenizer bundle of a folder; raises BundleError, and TimeoutError where its disk hangs."""
-        return await _shared(self._bundles, asked, self._bundle)
+        """Return the tokenizer bundle of a folder; raises BundleError."""
+        return await self._bundles.run(asked, lambda: self._bundle(asked))
 
     async def _report(self, asked: FolderQuestion) -> SourceReport:
         async with self._turn_of(asked):
@@ -89,26 +88,6 @@ class PoolFolders:
             reading = asyncio.create_task(read())
             await asyncio.wait((reading,), timeout=_ALONE_S)
         return await reading
-
-
-async def _shared(
-    under_way: dict[FolderQuestion, asyncio.Task[T]],
-    asked: FolderQuestion,
-    read: Callable[[FolderQuestion], Coroutine[Any, Any, T]],
-) -> T:
-    """Return what is read for all who ask the same; it goes on when they have gone. Raises TimeoutError after long."""
-
-    def ended(task: asyncio.Task[T]) -> None:
-        del under_way[asked]
-        if not task.cancelled():
-            task.exception()  # whoever waited has it; nobody may be left
-
-    task = under_way.get(asked)
-    if task is None:
-        task = under_way[asked] = asyncio.create_task(read(asked))
-        task.add_done_callback(ended)
-    async with asyncio.timeout(_LONGEST_WAIT_S):
-        return await asyncio.shield(task)
 
 
 def _folder(root: Path, asked: FolderQuestion) -> Path:

@@ -12,7 +12,7 @@ import pytest
 
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Dialect
-from conch_operator.agent import pool_folders
+from conch_operator.agent import pool_app
 from conch_operator.agent.app import make_app
 from conch_operator.agent.pod_server import PodServer
 from conch_operator.agent.pool_app import make_pool_app
@@ -195,7 +195,7 @@ async def test_only_the_operator_may_ask_and_it_must_ask_rightly(agent: Agent) -
 
 
 async def test_it_says_so_when_a_folder_cannot_be_read_in_time(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_folders, "_LONGEST_WAIT_S", 0.05)
+    monkeypatch.setattr(pool_app, "LONGEST_READ_S", 0.05)
     folder = start_server(agent.processes) / "tiny"
     folder.mkdir()
     os.mkfifo(folder / "tokenizer.json")  # whoever reads it waits for a writer
