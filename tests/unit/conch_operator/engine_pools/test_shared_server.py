@@ -81,6 +81,24 @@ class Scene:
         await eventually(lambda: self.phases() == phases, f"{phases}", timeout_s=30)
 
 
+class Measured:
+    """Has a server's models measured all the time, and counts how often they were."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stubs: tuple[int, ...]) -> None:
+        self._stubs, self._times = stubs, 0
+        monkeypatch.setattr(shared_server, "_MEASURE_S", 0.0)
+        monkeypatch.setattr(shared_server, "stubs_of", self._stubs_of)
+
+    def _stubs_of(self, server: int, folder: Path) -> tuple[int, ...]:
+        self._times += 1
+        return self._stubs
+
+    async def again(self) -> None:
+        """Wait until a measurement that has begun from now on is over, and what follows from it is done."""
+        before = self._times
+        await eventually(lambda: self._times >= before + 3, "three more measurements", timeout_s=30)
+
+
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     found = Scene(tmp_path)
@@ -99,7 +117,7 @@ async def test_a_model_that_is_there_is_not_loaded_again(scene: Scene) -> None:
 async def test_a_server_that_has_grown_is_started_anew_after_a_while(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_server, "_MEASURE_S", 0.0)
+    measured = Measured(monkeypatch, stubs=())
     monkeypatch.setattr(shared_server, "own_memory_of", lambda pid: shared_server.MOST_OWN_BYTES + (pid == 2))
     scene.process.pid = 1
     scene.models.load(loadable("one"))
@@ -107,7 +125,7 @@ async def test_a_server_that_has_grown_is_started_anew_after_a_while(
     for pid, least_run_s in ((2, shared_server.LEAST_RUN_S), (1, 0.0)):
         scene.process.pid = pid
         monkeypatch.setattr(shared_server, "LEAST_RUN_S", least_run_s)
-        await asyncio.sleep(0.3)
+        await measured.again()
         assert scene.process.incarnation == 1  # it has not run for long, or is not large
     scene.process.pid = 2
     await eventually(lambda: scene.process.incarnation > 1, "another run")
@@ -206,18 +224,13 @@ async def test_a_size_is_taken_over_when_it_has_changed_by_more_than_a_little(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = [1000]
-    monkeypatch.setattr(shared_server, "stubs_of", lambda server, folder: (17,))
+    measured = Measured(monkeypatch, stubs=(17,))
     monkeypatch.setattr(shared_server, "memory_of", lambda stub: size[0])
-    monkeypatch.setattr(shared_server, "_MEASURE_S", 0.0)
     scene.process.pid = 1
     scene.models.load(loadable("one"))
     await eventually(lambda: scene.models.seen[0].memory_bytes == 1000, "a first size")
-    changes = []
+    sizes = []
     for size[0] in (1040, 1060, 1020, 900):
-        changes.append(size[0])
-        if abs(size[0] - (scene.models.seen[0].memory_bytes or 0)) > 50:
-            await eventually(lambda: scene.models.seen[0].memory_bytes == size[0], "another size")
-        else:
-            await asyncio.sleep(0.3)  # it is measured every 0.05 s now
-        changes.append(scene.models.seen[0].memory_bytes or 0)
-    assert changes == [1040, 1000, 1060, 1060, 1020, 1060, 900, 900]
+        await measured.again()
+        sizes.append(scene.models.seen[0].memory_bytes)
+    assert sizes == [1000, 1060, 1060, 900]
