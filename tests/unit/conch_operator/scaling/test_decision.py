@@ -138,7 +138,7 @@ def test_no_engine_goes_within_a_window_of_one_that_came() -> None:
 def test_no_engine_goes_while_another_fails_to_start() -> None:
     one = model(3)
     assert one.lives(900, QUIET, EnginesSeen(ready=2, failing=True)) == 3
-    assert not one.scaler.resting
+    assert not one.scaler.draining
 
 
 def test_what_is_not_known_takes_no_engine_away() -> None:
@@ -152,8 +152,8 @@ def test_what_is_not_known_takes_no_engine_away() -> None:
 def test_all_leave_the_route_before_they_go() -> None:
     one = model(2)
     one.lives(60, QUIET)
-    assert not one.scaler.resting
-    assert (one.lives(2 * WINDOW_S, QUIET), one.scaler.resting) == (2, True)
+    assert not one.scaler.draining
+    assert (one.lives(2 * WINDOW_S, QUIET), one.scaler.draining) == (2, True)
     assert one.lives(1, QUIET, EnginesSeen(2, drained=True)) == 0
     assert one.scaler.cause is Cause.IDLE
 
@@ -161,16 +161,16 @@ def test_all_leave_the_route_before_they_go() -> None:
 def test_a_request_gets_engines_back_that_were_about_to_go() -> None:
     one = model(1)
     one.lives(62, QUIET)
-    assert one.scaler.resting
+    assert one.scaler.draining
     assert one.lives(1, busy(1), EnginesSeen(1, drained=True)) == 1
-    assert not one.scaler.resting
+    assert not one.scaler.draining
 
 
 @pytest.mark.parametrize("load", [replace(QUIET, idle_s=5.0), replace(QUIET, complete=False)])
 def test_no_model_rests_that_may_have_had_a_request(load: ModelLoad) -> None:
     one = model(1)
     assert one.lives(500, load) == 1
-    assert not one.scaler.resting
+    assert not one.scaler.draining
 
 
 @pytest.mark.parametrize(
@@ -198,9 +198,9 @@ def test_no_more_is_remembered_after_hours_than_after_a_minute(look: Callable[[E
 def test_rest_begins_no_sooner_than_two_starts_after_the_last_request() -> None:
     one = Model(EngineScaler(1, 0.0, StartTimes([100])))
     one.lives(199, QUIET)
-    assert not one.scaler.resting
+    assert not one.scaler.draining
     one.lives(2, QUIET)
-    assert one.scaler.resting
+    assert one.scaler.draining
 
 
 @pytest.mark.parametrize(
