@@ -55,7 +55,7 @@ class LeaderRound:
     api: KubernetesApi
     engines: KubernetesEngines
     sources: AgentSources
-    pools: WorkerPools
+    worker_pools: WorkerPools
     reconciler: Reconciler
     status_writer: StatusWriter
     registry: RegistryView
@@ -82,7 +82,7 @@ class LeaderRound:
         wanted = self._specs.read(models, namespaced=self.namespaced_names)
         await self.status_writer.write_first(wanted)
         self._log_unknown(wanted)
-        await self.pools.ensure(wanted.kinds, _loads(self.registry.snapshot))
+        await self.worker_pools.ensure(wanted.kinds, _loads(self.registry.snapshot))
         await self.sources.ask(wanted.desired.models, pods)
         desired = replace(wanted.desired, pools=pools.specs)
         statuses = await self.reconciler.reconcile(desired, wanted.statuses(self._said))
