@@ -91,7 +91,6 @@ class EngineScaler:
         """Begin with the engines that are there; they count as needed until now."""
         self.desired = engines
         self.cause = Cause.FOUND
-        self.changed_at_s: float | None = None
         self.draining = False
         """Whether its engines are to get nothing more, because all are about to go."""
         self._starts = starts
@@ -215,7 +214,7 @@ class EngineScaler:
             self.draining = False
         else:
             self._down_at_s = now_s
-        self.desired, self.cause, self.changed_at_s = wanted, cause, now_s
+        self.desired, self.cause = wanted, cause
         self._had.append((now_s, wanted))
         self._forget_had(now_s)
 

@@ -92,13 +92,13 @@ def test_engines_that_come_sooner_than_usual_count_once_they_have_settled() -> N
 def test_a_flood_turns_nothing_at_the_bound() -> None:
     one = model(8)
     one.lives(60, busy(500))
-    assert one.scaler.changed_at_s is None
+    assert (set(one.said), one.scaler.cause) == ({8}, Cause.FOUND)
 
 
 def test_fewer_than_the_minimum_are_never_wanted_for_a_moment() -> None:
     one = model(3, least=3)
     one.lives(2 * WINDOW_S, busy(1))
-    assert one.scaler.changed_at_s is None
+    assert (set(one.said), one.scaler.cause) == ({3}, Cause.FOUND)
 
 
 def test_each_request_fills_an_engine_that_takes_one() -> None:
