@@ -51,6 +51,11 @@ def test_the_registry_keys_are_written_in_one_file() -> None:
     assert [path for path in sources if '"conch:1:' in path.read_text()] == []
 
 
+def test_no_process_waits_by_what_may_lose_a_cancellation() -> None:
+    """`wait_for` of Python 3.11 returns what has come at the moment of a cancellation, and drops that."""
+    assert [path for path in _tracked(*_SOURCES) if "wait_for(" in path.read_text()] == []
+
+
 def test_every_constraint_is_one_exact_version() -> None:
     lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
     assert [line for line in lines if line.count("==") != 1] == []

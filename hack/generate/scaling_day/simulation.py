@@ -79,7 +79,7 @@ def live(day: Day) -> Lived:
             running, ended_at = running - ending, now
         ready = sum(at <= now for at in ready_at)
         queue.put(now, arrivals)
-        if starting := min(queue.size, max(0, ready * SLOTS - running) if not scaler.resting else 0):
+        if starting := min(queue.size, max(0, ready * SLOTS - running) if not scaler.draining else 0):
             lived.longest_wait_s = max(lived.longest_wait_s, now - queue.take(starting))
             started[now], running = starting, running + starting
         refused = max(0, queue.size - QUEUE)
@@ -89,7 +89,7 @@ def live(day: Day) -> Lived:
         load = ModelLoad(running + queue.size, oldest, now - ended_at, complete=True)
         before = scaler.desired
         wanted = scaler.decide(load, bounds, EnginesSeen(ready, drained=drained), float(now))
-        drained = scaler.resting
+        drained = scaler.draining
         if wanted != before:
             lived.changes.append((now, wanted - before))
         ready_at = sorted(ready_at)[:wanted] + [now + START_S] * (wanted - len(ready_at))

@@ -9,10 +9,8 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Collection
 from contextlib import AsyncExitStack
 
-from conch_contracts.names import ModelId
 from conch_contracts.records import Pool
 from conch_kit import logs
 from conch_kit import metrics as kit_metrics
@@ -137,12 +135,7 @@ class Operator:
             api.subscribe(leader_loop.changed)
             await enter(watching(status_writer.note, release.watch_namespaces, settings.watch_stale_s))
             autoscaler, residents = await enter(one_round.autoscaler), await enter(one_round.residents)
-
-            def heard(models: Collection[ModelId]) -> None:
-                autoscaler.heard(models)
-                residents.heard(models)
-
-            await enter(DemandReader(redis, demand, heard))
+            await enter(DemandReader(redis, demand, autoscaler.heard, residents.heard))
             await reader.wait_answered(REGISTRY_S)
             await leader_loop.run()
 

@@ -29,7 +29,7 @@ class Scaled:
 
     engines: int
     """How many it is to have."""
-    resting: bool = False
+    draining: bool = False
     """Whether they are to get nothing more, since all are about to go."""
     cause: str = ""
     """Why so many, in one word."""
@@ -88,7 +88,7 @@ class DesiredModel:
     @property
     def drains(self) -> bool:
         """Return whether its engines are to get nothing more."""
-        return self.scaled is not None and self.scaled.resting
+        return self.scaled is not None and self.scaled.draining
 
     @property
     def namespace(self) -> str:

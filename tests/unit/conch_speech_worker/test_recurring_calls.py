@@ -45,6 +45,27 @@ async def test_what_a_call_raises_ends_the_body_and_is_raised() -> None:
     assert (ended, task.cancelling()) == ([True], 0)
 
 
+async def test_a_call_that_fails_as_the_body_ends_leaves_no_cancellation_behind() -> None:
+    called, ends = asyncio.Event(), asyncio.Event()
+
+    async def fail() -> None:
+        called.set()
+        await ends.wait()
+        raise ConnectionError("gone")
+
+    async def work() -> None:
+        async with asyncio.timeout(30), calling_every(0.001, fail):
+            await called.wait()
+            ends.set()
+            await asyncio.sleep(0)  # the call fails in the step before the one in which the body ends
+
+    with pytest.raises(ConnectionError, match="gone"):
+        await work()
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
 async def test_what_the_body_raises_is_raised_with_its_cause() -> None:
     cause, error = OSError("inner"), UpstreamError("outer")
     with pytest.raises(UpstreamError) as caught:

@@ -23,6 +23,9 @@ from conch_operator.agent.folder_reporter import FolderReporter
 from conch_operator.agent.termination import EngineTermination
 from conch_operator.agent.tokens import token_sha256
 
+LONGEST_READ_S = 90.0
+"""How long an answer about a folder may take; an operator waits for less."""
+DISK_HANGS = b"The folder cannot be read in time: see whether its disk answers.\n"
 _ENGINE_S = 4.0
 _BEARER = b"Bearer "
 _NO_TOKEN = b"Only the operator may ask this. Its token is missing or wrong; send it as Authorization: Bearer.\n"
@@ -41,9 +44,11 @@ def make_app(
             case "GET", messages.LIVE_PATH:
                 return 200, b"ok\n", _TEXT
             case "GET", messages.SOURCE_PATH if folder is not None:
-                return 200, (await folder.report()).model_dump_json().encode(), _JSON
+                async with asyncio.timeout(LONGEST_READ_S):
+                    return 200, (await folder.report()).model_dump_json().encode(), _JSON
             case "GET", messages.BUNDLE_PATH if folder is not None:
-                digest, data = await folder.bundle()
+                async with asyncio.timeout(LONGEST_READ_S):
+                    digest, data = await folder.bundle()
                 return 200, data, bundle_headers(digest)
             case "GET", messages.WITHDRAWN_PATH:
                 await termination.wait_until_allowed()
@@ -69,6 +74,8 @@ def make_app(
             status, body, headers = await answer(scope["method"], scope["path"])
         except BundleError as error:
             status, body, headers = 409, f"{error}\n".encode(), _TEXT
+        except TimeoutError:
+            status, body, headers = 503, DISK_HANGS, _TEXT
         await respond(send, status, body, headers)
 
     return app

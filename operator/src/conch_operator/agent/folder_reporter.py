@@ -1,4 +1,7 @@
-"""Reports what the model's folder says: read when it is first asked for, and again while something is wrong with it."""
+"""Reports what the model's folder says: read when it is first asked for, and again while something is wrong with it.
+
+Who asks again what is still being read waits for the same answer: while a disk hangs, nothing piles up here.
+"""
 
 import asyncio
 from pathlib import Path
@@ -6,6 +9,7 @@ from pathlib import Path
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
 from conch_kit.bundles.archive import pack
+from conch_kit.shared_calls import SharedCalls
 from conch_operator.agent.messages import FaultReport, FolderReport, SourceReport
 from conch_operator.download.resumable_download import DownloadProgress, progress_of
 from conch_operator.model_folder.errors import SourceError
@@ -23,20 +27,23 @@ class FolderReporter:
         self._downloads = downloads
         self._progress: DownloadProgress | None = None
         self._facts: FolderReport | None = None
-        self._reading = asyncio.Lock()
+        self._reports: SharedCalls[Path, SourceReport] = SharedCalls()
+        self._bundles: SharedCalls[Path, tuple[Digest, bytes]] = SharedCalls()
 
     async def report(self) -> SourceReport:
         """Return what the folder says."""
-        async with self._reading:
-            if self._facts is not None:
-                return SourceReport(facts=self._facts)
-            report = await asyncio.to_thread(self._read)
-            self._facts = report.facts
-            return report
+        return await self._reports.run(self._path, self._report)
 
     async def bundle(self) -> tuple[Digest, bytes]:
         """Return the tokenizer bundle; raises BundleError."""
-        return await asyncio.to_thread(pack, self._path)
+        return await self._bundles.run(self._path, lambda: asyncio.to_thread(pack, self._path))
+
+    async def _report(self) -> SourceReport:
+        if self._facts is not None:
+            return SourceReport(facts=self._facts)
+        report = await asyncio.to_thread(self._read)
+        self._facts = report.facts
+        return report
 
     def _read(self) -> SourceReport:
         if self._downloads and not self._path.is_dir():

@@ -8,13 +8,15 @@ POST /folder/bundle  its tokenizer bundle
 What the kubelet asks is the same as of every agent (`app`).
 """
 
+import asyncio
+
 from pydantic import ValidationError
 
 from conch_kit.bundles.archive import BundleError
 from conch_kit.errors import BodyTooLarge
 from conch_kit.http.asgi import ASGIApp, ClientGone, Receive, Scope, Send, read_body, respond
 from conch_operator.agent import pool_messages as messages
-from conch_operator.agent.app import bundle_headers, is_trusted, refuse
+from conch_operator.agent.app import DISK_HANGS, LONGEST_READ_S, bundle_headers, is_trusted, refuse
 from conch_operator.agent.pool_folders import PoolFolders
 from conch_operator.agent.pool_models import PoolModels
 
@@ -39,9 +41,10 @@ def make_pool_app(models: PoolModels, folders: PoolFolders, token_hash: str, oth
             asked = messages.PoolQuestion.model_validate_json(body)
             return (await models.news(asked)).model_dump_json().encode(), _JSON
         folder = messages.FolderQuestion.model_validate_json(body)
-        if path == messages.FOLDER_PATH:
-            return (await folders.report(folder)).model_dump_json().encode(), _JSON
-        digest, data = await folders.bundle(folder)
+        async with asyncio.timeout(LONGEST_READ_S):
+            if path == messages.FOLDER_PATH:
+                return (await folders.report(folder)).model_dump_json().encode(), _JSON
+            digest, data = await folders.bundle(folder)
         return data, bundle_headers(digest)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,6 +65,8 @@ def make_pool_app(models: PoolModels, folders: PoolFolders, token_hash: str, oth
             await respond(send, 400, f"{error}\n".encode(), _TEXT)
         except BundleError as error:
             await respond(send, 409, f"{error}\n".encode(), _TEXT)
+        except TimeoutError:
+            await respond(send, 503, DISK_HANGS, _TEXT)
         else:
             await respond(send, 200, answered, headers)
 

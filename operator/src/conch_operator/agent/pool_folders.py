@@ -1,4 +1,7 @@
-"""Reads the folders of a pool's models, in the server's container: each once for every run of the agent."""
+"""Reads the folders of a pool's models, in the server's container: each once for every run of the agent.
+
+Who asks again what is still being read waits for the same answer: while a disk hangs, nothing piles up here.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -8,6 +11,7 @@ from typing import Any, TypeVar
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
 from conch_kit.bundles.archive import BundleError, pack
+from conch_kit.shared_calls import SharedCalls
 from conch_operator.agent.folder_reporter import FolderReporter
 from conch_operator.agent.messages import FaultReport, SourceReport
 from conch_operator.agent.pod_server import PodServer
@@ -19,6 +23,8 @@ CLAIMS = "/conch/claims"
 """Below it the server has each claim of the pool, under its name."""
 _ALONE_S = 10.0
 """How long one folder is read alone: a disk that hangs in the middle holds up the others no longer."""
+MOST_KNOWN = 2000
+"""So many folders are remembered that are right, those that were read last: more than the models of a pool."""
 _NO_SERVER = "The server of the EnginePool does not run yet, in whose container the folder is."
 _LEADS_OUT = (
     "{} is or follows a link that is absolute or climbs above the root, so the agent of the EnginePool would read "
@@ -33,11 +39,20 @@ class PoolFolders:
     def __init__(self, server: PodServer) -> None:
         self._server = server
         self._known: dict[FolderQuestion, SourceReport] = {}
+        self._reports: SharedCalls[FolderQuestion, SourceReport] = SharedCalls()
+        self._bundles: SharedCalls[FolderQuestion, tuple[Digest, bytes]] = SharedCalls()
         self._turns: dict[str, asyncio.Lock] = {}
         self._memory = asyncio.Semaphore(1)
 
     async def report(self, asked: FolderQuestion) -> SourceReport:
         """Return what a folder says; one that is right is read once."""
+        return await self._reports.run(asked, lambda: self._report(asked))
+
+    async def bundle(self, asked: FolderQuestion) -> tuple[Digest, bytes]:
+        """Return the tokenizer bundle of a folder; raises BundleError."""
+        return await self._bundles.run(asked, lambda: self._bundle(asked))
+
+    async def _report(self, asked: FolderQuestion) -> SourceReport:
         async with self._turn_of(asked):
             if (known := self._known.get(asked)) is not None:
                 return known
@@ -51,10 +66,11 @@ class PoolFolders:
             report = await self._alone(reporter.report)
             if report.facts is not None:
                 self._known[asked] = report
+            if len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
             return report
 
-    async def bundle(self, asked: FolderQuestion) -> tuple[Digest, bytes]:
-        """Return the tokenizer bundle of a folder; raises BundleError."""
+    async def _bundle(self, asked: FolderQuestion) -> tuple[Digest, bytes]:
         async with self._turn_of(asked):
             if (root := self._server.root) is None:
                 raise BundleError(_NO_SERVER)

@@ -33,7 +33,7 @@ class ChangeLog:
         if (agent, count) == (self.agent, self.count):
             self._news.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(wait_s, _LONGEST_WAIT_S)):  # wait_for may lose a cancellation
+                async with asyncio.timeout(min(wait_s, _LONGEST_WAIT_S)):
                     await self._news.wait()
 
 

@@ -23,5 +23,5 @@ async def serve_until_told(app: ASGIApp, settings: PoolAgentSettings) -> None:
         async with server.serving(listener):
             await told.wait()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LAST_ANSWERS_S):  # wait_for may lose a cancellation (Python 3.11)
+                async with asyncio.timeout(_LAST_ANSWERS_S):
                     await server.finish()

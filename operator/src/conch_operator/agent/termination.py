@@ -24,7 +24,8 @@ class EngineTermination:
         """Return when the engine may end: at once when it must restart, at the latest after the longest hold."""
         if not self.must_restart:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._allowed.wait(), self._longest_hold_s)
+                async with asyncio.timeout(self._longest_hold_s):
+                    await self._allowed.wait()
 
     def allow(self) -> None:
         """Let the engine end: no gateway uses it any more."""

@@ -301,7 +301,7 @@ class Residents(BackgroundLoops):
         broken = obstacle is not None and obstacle.reason not in ON_THE_WAY
         return Scaled(
             engines=int(known.is_in or (leaving and not known.stopping)),
-            resting=leaving,
+            draining=leaving,
             cause=_cause(known),
             changed_at=known.changed_at,
             start_s=known.starts.measured_s,

@@ -244,6 +244,8 @@ class PooledModel:
         self._restarting.clear()
         try:
             async with self._loads:
+                if self._stopping.is_set() or not self._server.is_on(run):
+                    return
                 await asyncio.to_thread(self._write)
                 await self._server.triton.load_model(
                     self._server.grpc, self._name, timeout_s=self.loadable.longest_load_s

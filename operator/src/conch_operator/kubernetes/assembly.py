@@ -12,10 +12,10 @@ from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.engine_pools.residents import Residents
 from conch_operator.kubernetes.api.client import KubernetesApi
+from conch_operator.kubernetes.cluster import KubernetesCluster
 from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.leader_loop import LeaderRound
 from conch_operator.kubernetes.pods.agent_client import Agents
-from conch_operator.kubernetes.pools.cluster import KubernetesCluster
 from conch_operator.kubernetes.pools.pool_objects_kept import KeptObjects
 from conch_operator.kubernetes.pools.pool_pods import PoolPods
 from conch_operator.kubernetes.pools.pool_status_writer import PoolStatusWriter
@@ -113,7 +113,7 @@ def leader_round(release: ReleaseFile, opened: Opened, fence: int, status_writer
         api=opened.api,
         engines=made.engines,
         sources=made.sources,
-        pools=WorkerPools(opened.api, release, background=opened.background, instance=opened.instance),
+        worker_pools=WorkerPools(opened.api, release, background=opened.background, instance=opened.instance),
         reconciler=Reconciler(made.ports, longest_withdrawal_s=WITHDRAWAL_S, background=opened.background),
         status_writer=status_writer,
         registry=opened.registry,

@@ -157,6 +157,7 @@ class KubernetesEngines:
         """Make the objects of every model, restart what is dead and let go what may end."""
         self._served = {model.id: model for model in steps.serve}
         self._take_over_decisions()
+        await self._waking.run({})  # a fault in one that has ended is this round's
         unmade: dict[ModelId, Fault] = {}
         groups = {made.key: (models, made) for models, made in self._to_make(steps, unmade)}
         to_do = {key: partial(self._make, *group) for key, group in groups.items() if not self._is_made(*group)}

@@ -55,7 +55,7 @@ class LeaderRound:
     api: KubernetesApi
     engines: KubernetesEngines
     sources: AgentSources
-    pools: WorkerPools
+    worker_pools: WorkerPools
     reconciler: Reconciler
     status_writer: StatusWriter
     registry: RegistryView
@@ -82,7 +82,7 @@ class LeaderRound:
         wanted = self._specs.read(models, namespaced=self.namespaced_names)
         await self.status_writer.write_first(wanted)
         self._log_unknown(wanted)
-        await self.pools.ensure(wanted.kinds, _loads(self.registry.snapshot))
+        await self.worker_pools.ensure(wanted.kinds, _loads(self.registry.snapshot))
         await self.sources.ask(wanted.desired.models, pods)
         desired = replace(wanted.desired, pools=pools.specs)
         statuses = await self.reconciler.reconcile(desired, wanted.statuses(self._said))
@@ -171,7 +171,7 @@ class LeaderLoop:
                 self._long_lived.settled()
             await asyncio.sleep(self._pause_s())
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._rest_s()):  # wait_for may lose a cancellation (Python 3.11)
+                async with asyncio.timeout(self._rest_s()):
                     await self._wake.wait()
 
     def _pause_s(self) -> float:

@@ -2,7 +2,7 @@
 
 They are seen to beside the rounds, so a pool that is slow or fails holds up no model.
 
-How many workers a pool has follows the requests that they announce, between the chart's bounds (`pool_scaling`).
+How many workers a pool has follows the requests that they announce, between the chart's bounds (`worker_pool_scaling`).
 What a pool looks like is the chart's to say; the operator adds the number of replicas and the owner, so that workers go
 with the release.
 """
@@ -20,7 +20,7 @@ from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import DEPLOYMENT, DISRUPTION_BUDGET, Kind, Object
 from conch_operator.kubernetes.api.object_events import event_body, reference_to, tell
 from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused, key_of, selector_of
-from conch_operator.kubernetes.pool_scaling import PoolBounds, PoolScaler
+from conch_operator.kubernetes.worker_pool_scaling import PoolBounds, PoolScaler
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.resources.worker_pool import WORKER_POOL_LABEL, PoolPlace, make_pool
 from conch_operator.settings import ReleaseFile, WorkerPoolSettings

@@ -171,7 +171,8 @@ class SupervisedProcess:
                 if time.monotonic() - started > _STABLE_AFTER_S:
                     pause_s = _FIRST_PAUSE_S
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), pause_s)
+                    async with asyncio.timeout(pause_s):
+                        await self._stopping.wait()
                 pause_s = min(2 * pause_s, self._policy.longest_pause_s)
         finally:
             self._enter(EnginePhase.STOPPING)

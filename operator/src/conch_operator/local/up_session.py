@@ -8,7 +8,7 @@ stop       the gateway first, so that requests finish; then the other services a
 import asyncio
 import signal
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,6 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from conch_contracts.names import ModelId
 from conch_contracts.records import Pool
 from conch_kit.bundles.store import BundleStore
 from conch_kit.redis.client import RedisClient
@@ -112,12 +111,7 @@ class UpSession:
             unread = ScalingMetrics.on(CollectorRegistry())  # nothing scrapes this process
             autoscaler = await stack.enter_async_context(Autoscaler(demand, self._wake.set, unread))
             residents = await stack.enter_async_context(Residents(demand, self._wake.set))
-
-            def heard(models: Collection[ModelId]) -> None:
-                autoscaler.heard(models)
-                residents.heard(models)
-
-            await stack.enter_async_context(DemandReader(redis, demand, heard))
+            await stack.enter_async_context(DemandReader(redis, demand, autoscaler.heard, residents.heard))
             ports = Ports(
                 sources,
                 engines,
@@ -145,7 +139,8 @@ class UpSession:
             all_ready = self._report(urls)
             self._end_without_gateway()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _ROUND_S if all_ready else _STARTING_ROUND_S)
+                async with asyncio.timeout(_ROUND_S if all_ready else _STARTING_ROUND_S):
+                    await self._wake.wait()
 
     async def _wait_for_redis(self) -> None:
         url = self._options.services.redis_url

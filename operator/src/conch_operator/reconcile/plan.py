@@ -81,13 +81,13 @@ def plan_processes(desired: Desired, observed: Observed, known: KnownRoutes | No
     steps = [engine_steps(model, observed) for model in served]
     steps.append(leftover_steps({model.id for model in served}, observed))
     remove = [engine for step in steps for engine in step.remove]
-    resting = _resting(served, observed)
-    leaving = frozenset(engine.name for engine in remove) | resting
+    draining = _draining(served, observed)
+    leaving = frozenset(engine.name for engine in remove) | draining
     return Plan(
         start=tuple(component for step in steps for component in step.start),
         restart=tuple(engine.name for step in steps for engine in step.restart),
         stop=tuple(engine.name for engine in remove if engine.withdrawn or not engine.ready),
-        withdraw=(*(engine.name for engine in remove if engine.ready and not engine.withdrawn), *resting),
+        withdraw=(*(engine.name for engine in remove if engine.ready and not engine.withdrawn), *draining),
         routes=_routes(served, claims, observed, leaving, known or KnownRoutes())
         | _untouched(desired, observed, leaving),
         specs=_specs(served, observed),
@@ -113,8 +113,8 @@ def plan_workloads(desired: Desired, observed: Observed, known: KnownRoutes | No
         for engine in observed.engines
         if engine.engine.phase in (EnginePhase.LEAVING, EnginePhase.STOPPING) and engine.name not in needed
     ]
-    resting = _resting(served, observed)
-    leaving = frozenset(engine.name for engine in (*ending, *remove)) | resting
+    draining = _draining(served, observed)
+    leaving = frozenset(engine.name for engine in (*ending, *remove)) | draining
     serving = {engine.engine.model for engine in observed.engines if engine.ready}
     dead = [engine for engine in observed.engines if is_dead(engine, others_serve=engine.engine.model in serving)]
     return Plan(
@@ -150,10 +150,10 @@ def served_models(desired: Desired, claims: Mapping[ModelId, NameClaim]) -> list
     return [model for model in desired.models if claims[model.id].kept]
 
 
-def _resting(served: Iterable[DesiredModel], observed: Observed) -> frozenset[EngineName]:
+def _draining(served: Iterable[DesiredModel], observed: Observed) -> frozenset[EngineName]:
     """Return the engines that leave their route though they stay: their models are about to go without."""
-    drained = {model.id for model in served if model.drains}
-    return frozenset(engine.name for engine in observed.engines if engine.engine.model in drained and engine.stays)
+    draining = {model.id for model in served if model.drains}
+    return frozenset(engine.name for engine in observed.engines if engine.engine.model in draining and engine.stays)
 
 
 def _specs(served: Iterable[DesiredModel], observed: Observed) -> dict[ModelId, str]:

@@ -142,7 +142,7 @@ class Autoscaler(BackgroundLoops):
         And at all that are about to: who has nothing to do for them any more does not name them.
         """
         for model, known in self._models.items():
-            if known.scaler.resting or (known.scaler.desired == 0 and model in models):
+            if known.scaler.draining or (known.scaler.desired == 0 and model in models):
                 self._decide_between(known)
 
     async def _tick(self) -> None:
@@ -156,13 +156,13 @@ class Autoscaler(BackgroundLoops):
 
     def _decide_between(self, known: _Model) -> None:
         """Decide between two rounds; what follows from it is the next round's, but for a start from rest."""
-        before, rested = known.scaler.desired, known.scaler.resting
+        before, draining = known.scaler.desired, known.scaler.draining
         self._decide(known)
         if before == 0 < known.scaler.desired:
             scaled = self._scaled(known).scaled
             assert scaled is not None
             self._wake(known.deployed.id, scaled, partial(self._called, known))
-        if (known.scaler.desired, known.scaler.resting) != (before, rested):
+        if (known.scaler.desired, known.scaler.draining) != (before, draining):
             self._changed()
 
     def _decide(self, known: _Model) -> None:
@@ -236,7 +236,7 @@ class Autoscaler(BackgroundLoops):
         known.failure = failure or (known.failure if ready == 0 and known.scaler.desired > 0 else None)
         known.seen = EnginesSeen(ready, failing=failure is not None)
         serving = [engine for engine in engines if engine.ready and engine.stays]
-        if not (known.scaler.resting and serving and all(engine.withdrawn for engine in serving)):
+        if not (known.scaler.draining and serving and all(engine.withdrawn for engine in serving)):
             known.drained_since_s = None
         elif known.drained_since_s is None:
             known.drained_since_s = now
@@ -290,7 +290,7 @@ class Autoscaler(BackgroundLoops):
         wakes = known.proven and known.failure is None and (scaler.desired == 0 or on_time)
         return Scaled(
             engines=scaler.desired,
-            resting=scaler.resting,
+            draining=scaler.draining,
             cause=str(scaler.cause),
             changed_at=known.scaled_at,
             start_s=known.starts.measured_s,

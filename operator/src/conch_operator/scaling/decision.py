@@ -91,8 +91,7 @@ class EngineScaler:
         """Begin with the engines that are there; they count as needed until now."""
         self.desired = engines
         self.cause = Cause.FOUND
-        self.changed_at_s: float | None = None
-        self.resting = False
+        self.draining = False
         """Whether its engines are to get nothing more, because all are about to go."""
         self._starts = starts
         self._needed: deque[tuple[float, int]] = deque([(now_s, engines)])
@@ -154,8 +153,8 @@ class EngineScaler:
         quiet = self._quiet_since_s is not None and now_s - self._quiet_since_s >= idle_s
         ended = load.idle_s is None or load.idle_s >= idle_s
         idle = bounds.least == 0 and self.desired > 0 and quiet and ended and not engines.failing
-        drained = self.resting and engines.drained
-        self.resting = idle
+        drained = self.draining and engines.drained
+        self.draining = idle
         return idle and drained
 
     def _up(self, needed: int, load: ModelLoad, bounds: Bounds, engines: EnginesSeen, now_s: float) -> int:
@@ -182,11 +181,14 @@ class EngineScaler:
 
     def _limit(self, engines: EnginesSeen, now_s: float) -> int:
         """Return how many there may be: twice those of one start ago, or four more, where that is more."""
-        before_s = now_s - self._starts.usual_s
-        while len(self._had) > 1 and self._had[1][0] <= before_s:
-            self._had.popleft()
+        self._forget_had(now_s)
         base = max(min(engines.ready, self.desired), self._had[0][1])
         return max(2 * base, base + STEP)
+
+    def _forget_had(self, now_s: float) -> None:
+        """Forget how many there were longer than one start ago, but for the last time before that."""
+        while len(self._had) > 1 and self._had[1][0] <= now_s - self._starts.usual_s:
+            self._had.popleft()
 
     def _least_since(self, since_s: float) -> int:
         """Return the least that was needed at any moment since then."""
@@ -199,7 +201,7 @@ class EngineScaler:
 
     def _may_go_down(self, bounds: Bounds, engines: EnginesSeen, now_s: float) -> bool:
         """Return whether one engine may go; the last one goes only to rest."""
-        if self.desired <= max(bounds.least, 1) or engines.failing or self.resting:
+        if self.desired <= max(bounds.least, 1) or engines.failing or self.draining:
             return False
         window_s = self.window_s
         lately = self._down_at_s is not None and now_s - self._down_at_s < window_s / STEPS_IN_WINDOW
@@ -209,11 +211,12 @@ class EngineScaler:
     def _turn(self, wanted: int, cause: Cause, now_s: float) -> None:
         if wanted > self.desired:
             self._up_at_s = now_s
-            self.resting = False
+            self.draining = False
         else:
             self._down_at_s = now_s
-        self.desired, self.cause, self.changed_at_s = wanted, cause, now_s
+        self.desired, self.cause = wanted, cause
         self._had.append((now_s, wanted))
+        self._forget_had(now_s)
 
 
 def needed_for(sequences: int, bounds: Bounds) -> int:

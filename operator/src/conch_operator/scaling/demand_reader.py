@@ -34,12 +34,11 @@ class DemandReader(BackgroundLoops):
         self,
         redis: RedisClient,
         book: DemandBook,
-        heard: Callable[[Collection[ModelId]], None],
-        *,
+        *heard: Callable[[Collection[ModelId]], None],
         unix_time: Callable[[], float] = time.time,
         list_s: float = _LIST_S,
     ) -> None:
-        """`heard` is called on the event loop with the models of which something new is known, maybe of none."""
+        """Each of `heard` is called on the loop with the models of which something new is known, maybe of none."""
         super().__init__(self._listen, self._read)
         self._redis = redis
         self._book = book
@@ -56,7 +55,7 @@ class DemandReader(BackgroundLoops):
                     async for notice in notices:
                         load = self._parser.record(GatewayLoad, notice)
                         if load is not None and self._book.hear(load):
-                            self._heard(load.models)
+                            self._tell(load.models)
                             self._record_came.set()
             await asyncio.sleep(_AGAIN_S)
 
@@ -82,7 +81,7 @@ class DemandReader(BackgroundLoops):
     async def _read_wishes(self) -> None:
         with suppress(RegistryUnavailable, RegistryError):
             if woken := self._take_wishes(await self._woken.read()):
-                self._heard(woken)
+                self._tell(woken)
 
     def _take_wishes(self, awake_until: Mapping[ModelId, float]) -> set[ModelId]:
         """Take over the wishes that there are, and return the models of which they have changed."""
@@ -106,4 +105,8 @@ class DemandReader(BackgroundLoops):
         records = (self._parser.record(GatewayLoad, raw) for raw in loads)
         news = self._book.take_all([load for load in records if load is not None])
         self._book.forget()
-        self._heard(self._take_wishes(awake_until).union(*(load.models for load in news)))
+        self._tell(self._take_wishes(awake_until).union(*(load.models for load in news)))
+
+    def _tell(self, models: Collection[ModelId]) -> None:
+        for heard in self._heard:
+            heard(models)

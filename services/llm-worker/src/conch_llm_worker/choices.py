@@ -100,7 +100,8 @@ class Choices:
                 self._failure = self._failure or error
                 self._end_one()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._none_under_way.wait(), _FAIL_TOGETHER_S)
+                    async with asyncio.timeout(_FAIL_TOGETHER_S):
+                        await self._none_under_way.wait()
                 raise
             self._end_one()
 

@@ -241,7 +241,7 @@ async def slow_world(
             api=server,
             engines=engines,
             sources=sources,
-            pools=WorkerPools(server, _RELEASE),
+            worker_pools=WorkerPools(server, _RELEASE),
             reconciler=Reconciler(ports, background=background),
             status_writer=writer,
             registry=registry,

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from conch_operator.agent.folder_reporter import FolderReporter
 from conch_operator.agent.termination import RESTART_REQUEST_S, EngineTermination
 from conch_operator.agent.tokens import token_sha256
 from conch_operator.model_folder.reader import FolderNeeds
+from testkit.waiting import eventually
 
 TOKEN = b"a-token"
 
@@ -53,6 +55,19 @@ async def test_it_says_what_the_folder_says_and_hands_over_the_bundle(agent: Age
     assert (status, facts["vocab_size"], facts["folder"]) == (200, 2, "/models/tiny")
     _, bundle = await agent.ask("GET", "/bundle")
     assert digest(bundle) == facts["digest"]
+
+
+async def test_who_asks_again_and_again_about_a_disk_that_hangs_makes_it_no_worse(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "LONGEST_READ_S", 0.05)
+    (agent.path / "tokenizer.json").unlink()
+    os.mkfifo(agent.path / "tokenizer.json")  # whoever reads it waits for a writer
+    async with asyncio.timeout(30):
+        said = {(*await agent.ask("GET", "/source"), len(asyncio.all_tasks())) for _ in range(5)}
+        assert said == {(503, app.DISK_HANGS, 2)}
+        await asyncio.to_thread((agent.path / "tokenizer.json").write_text, "{}")
+        await eventually(lambda: len(asyncio.all_tasks()) == 1, "the end of the one that reads")
 
 
 async def test_a_fault_names_the_folder_as_the_engine_sees_it_and_may_be_mended(agent: Agent) -> None:

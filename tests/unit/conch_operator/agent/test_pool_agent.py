@@ -1,6 +1,7 @@
 """The agent in the pod of an EnginePool: it obeys orders and tells of changes."""
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -11,11 +12,12 @@ import pytest
 
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Dialect
+from conch_operator.agent import pool_app
 from conch_operator.agent.app import make_app
 from conch_operator.agent.pod_server import PodServer
 from conch_operator.agent.pool_app import make_pool_app
 from conch_operator.agent.pool_folders import PoolFolders
-from conch_operator.agent.pool_messages import PoolOrder, PoolQuestion, PoolReport
+from conch_operator.agent.pool_messages import FolderQuestion, PoolOrder, PoolQuestion, PoolReport
 from conch_operator.agent.pool_models import ChangeLog, PoolModels
 from conch_operator.agent.termination import EngineTermination
 from conch_operator.agent.tokens import token_sha256
@@ -190,3 +192,14 @@ async def test_only_the_operator_may_ask_and_it_must_ask_rightly(agent: Agent) -
     assert (await agent.ask("/models", b"none"))[0] == 400
     assert (await agent.ask("/livez", b"", method="GET"))[0] == 200
     assert (await agent.ask("/source", b"", method="GET"))[0] == 404
+
+
+async def test_it_says_so_when_a_folder_cannot_be_read_in_time(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_app, "LONGEST_READ_S", 0.05)
+    folder = start_server(agent.processes) / "tiny"
+    folder.mkdir()
+    os.mkfifo(folder / "tokenizer.json")  # whoever reads it waits for a writer
+    await eventually(lambda: agent.server.pid == PID, "the server")
+    question = FolderQuestion(folder="/tiny", weights=False, config=False, onnx=False)
+    assert (await agent.ask("/folder", question))[0] == 503
+    await asyncio.to_thread((folder / "tokenizer.json").write_text, "{}")

@@ -16,6 +16,7 @@ from conch_operator.agent.messages import FaultReport, FolderReport
 from conch_operator.agent.pod_server import PodServer
 from conch_operator.agent.pool_folders import CLAIMS, PoolFolders
 from conch_operator.agent.pool_messages import FolderQuestion
+from testkit.waiting import eventually
 
 
 class Scene:
@@ -99,6 +100,34 @@ async def test_a_claim_that_hangs_holds_up_the_folders_of_no_other(
         assert not any(task.done() for task in waiting)
         await asyncio.to_thread(fifo.write_text, "{}")
         assert [(await task).facts is not None for task in waiting] == [False, True]
+
+
+async def test_who_asks_again_and_again_about_a_disk_that_hangs_makes_it_no_worse(scene: Scene) -> None:
+    folder = model_in(scene.start_server() / "models" / "tiny")
+    (folder / "tokenizer.json").unlink()
+    os.mkfifo(folder / "tokenizer.json")  # whoever reads it waits for a writer
+
+    async def tasks_after_an_answer_that_does_not_come() -> int:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await scene.folders.report(asked("/models/tiny"))
+        return len(asyncio.all_tasks())
+
+    async with asyncio.timeout(30):
+        assert len({await tasks_after_an_answer_that_does_not_come() for _ in range(5)}) == 1
+        await asyncio.to_thread((folder / "tokenizer.json").write_text, "{}")
+        await eventually(lambda: len(asyncio.all_tasks()) == 1, "the end of the one that reads")
+
+
+async def test_only_what_was_read_last_is_remembered(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_folders, "MOST_KNOWN", 2)
+    root = scene.start_server()
+    folders = [f"/models/{number}" for number in range(3)]
+    for folder in folders:
+        model_in(root / folder[1:])
+        await scene.facts(folder)
+        (root / folder[1:] / "tokenizer.json").unlink()
+    assert [(await scene.folders.report(asked(folder))).facts is not None for folder in folders] == [False, True, True]
 
 
 async def test_folders_and_bundles_are_read_one_after_the_other(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,10 +35,11 @@ class Triton:
     def __init__(self) -> None:
         self.hanging: set[str] = set()
         self.loads: list[str] = []
-        self.most_at_once = self._now = 0
+        self.most_at_once = self._now = self.asked = 0
         self.unloads: asyncio.Semaphore | None = None
 
     async def repository_index(self, address: EngineAddress) -> object:
+        self.asked += 1
         return ()
 
     async def load_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
@@ -80,6 +81,24 @@ class Scene:
         await eventually(lambda: self.phases() == phases, f"{phases}", timeout_s=30)
 
 
+class Measured:
+    """Has a server's models measured all the time, and counts how often they were."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stubs: tuple[int, ...]) -> None:
+        self._stubs, self._times = stubs, 0
+        monkeypatch.setattr(shared_server, "_MEASURE_S", 0.0)
+        monkeypatch.setattr(shared_server, "stubs_of", self._stubs_of)
+
+    def _stubs_of(self, server: int, folder: Path) -> tuple[int, ...]:
+        self._times += 1
+        return self._stubs
+
+    async def again(self) -> None:
+        """Wait until a measurement that has begun from now on is over, and what follows from it is done."""
+        before = self._times
+        await eventually(lambda: self._times >= before + 3, "three more measurements", timeout_s=30)
+
+
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     found = Scene(tmp_path)
@@ -98,7 +117,7 @@ async def test_a_model_that_is_there_is_not_loaded_again(scene: Scene) -> None:
 async def test_a_server_that_has_grown_is_started_anew_after_a_while(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_server, "_MEASURE_S", 0.0)
+    measured = Measured(monkeypatch, stubs=())
     monkeypatch.setattr(shared_server, "own_memory_of", lambda pid: shared_server.MOST_OWN_BYTES + (pid == 2))
     scene.process.pid = 1
     scene.models.load(loadable("one"))
@@ -106,7 +125,7 @@ async def test_a_server_that_has_grown_is_started_anew_after_a_while(
     for pid, least_run_s in ((2, shared_server.LEAST_RUN_S), (1, 0.0)):
         scene.process.pid = pid
         monkeypatch.setattr(shared_server, "LEAST_RUN_S", least_run_s)
-        await asyncio.sleep(0.3)
+        await measured.again()
         assert scene.process.incarnation == 1  # it has not run for long, or is not large
     scene.process.pid = 2
     await eventually(lambda: scene.process.incarnation > 1, "another run")
@@ -145,6 +164,22 @@ async def test_loads_that_hang_fail_in_time_and_the_others_come_after_them(scene
     fault = next(engine.fault for engine in scene.models.seen if engine.name == names[0])
     assert fault is not None
     assert fault.message == f"Triton could not load {names[0]}: no answer within 0.3 s"
+
+
+async def test_a_model_that_is_let_go_before_its_turn_is_not_loaded(scene: Scene) -> None:
+    names = [f"hangs-{index}" for index in range(shared_server.LOADS_AT_ONCE)]
+    scene.triton.hanging = set(names)
+    for name in names:
+        scene.models.load(loadable(name, 0.3))
+    await eventually(lambda: len(scene.triton.loads) == len(names), "all loads that go on at once")
+    for name in ("given-up", "good"):
+        scene.models.load(loadable(name))
+    await eventually(lambda: scene.triton.asked == len(names) + 2, "a server that answers all of them")
+    for _ in range(10):  # steps of the event loop until they wait for their turn
+        await asyncio.sleep(0)
+    scene.models.stop(EngineName("given-up"))
+    await scene.are(**dict.fromkeys(names, BLOCKED), good=RUNNING)
+    assert sorted(scene.triton.loads) == ["good", *names]
 
 
 async def test_a_server_that_does_not_let_go_of_a_model_is_ended_and_has_the_others_again(
@@ -189,18 +224,13 @@ async def test_a_size_is_taken_over_when_it_has_changed_by_more_than_a_little(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = [1000]
-    monkeypatch.setattr(shared_server, "stubs_of", lambda server, folder: (17,))
+    measured = Measured(monkeypatch, stubs=(17,))
     monkeypatch.setattr(shared_server, "memory_of", lambda stub: size[0])
-    monkeypatch.setattr(shared_server, "_MEASURE_S", 0.0)
     scene.process.pid = 1
     scene.models.load(loadable("one"))
     await eventually(lambda: scene.models.seen[0].memory_bytes == 1000, "a first size")
-    changes = []
+    sizes = []
     for size[0] in (1040, 1060, 1020, 900):
-        changes.append(size[0])
-        if abs(size[0] - (scene.models.seen[0].memory_bytes or 0)) > 50:
-            await eventually(lambda: scene.models.seen[0].memory_bytes == size[0], "another size")
-        else:
-            await asyncio.sleep(0.3)  # it is measured every 0.05 s now
-        changes.append(scene.models.seen[0].memory_bytes or 0)
-    assert changes == [1040, 1000, 1060, 1060, 1020, 1060, 900, 900]
+        await measured.again()
+        sizes.append(scene.models.seen[0].memory_bytes)
+    assert sizes == [1000, 1060, 1060, 900]

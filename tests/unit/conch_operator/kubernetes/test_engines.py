@@ -217,6 +217,18 @@ async def test_a_model_at_rest_is_woken_without_a_round_and_the_next_round_write
     assert api.replicas == [0, 1]
 
 
+async def test_a_fault_of_the_code_while_a_model_is_woken_is_one_of_the_next_round() -> None:
+    api, at_rest = Keeping(), replace(desired_model(scaling={"minReplicas": 0, "maxReplicas": 2}), scaled=Scaled(0))
+    engines = KubernetesEngines(api, Agents(TOKENS), EngineSettings(agent_image="a", images={"cpu": "c"}), [None])
+    await engines.act(Plan(serve=(at_rest,), models=(at_rest,)))
+    del api.replicas  # so that it fails, by no error of the API server's
+    engines.wake(at_rest.id, Scaled(1), lambda: None)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    with pytest.raises(AttributeError, match="replicas"):
+        await engines.act(Plan())
+
+
 class Complete(Keeping):
     """One whose Deployments have all the pods that they want."""
 

@@ -1,4 +1,4 @@
-"""What signals do to a session of `conch up`; what it does with its processes is in `integration/`."""
+"""What ends a session of `conch up`: signals, and a fault; what it does with its processes is in `integration/`."""
 
 import asyncio
 import os
@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from conch_operator.local.services import GATEWAY
 from conch_operator.local.state_folder import StateFolder
+from conch_operator.local.supervisor import Command, Supervisor
 from conch_operator.local.up_session import UpSession
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -47,3 +49,33 @@ async def test_a_first_signal_asks_and_a_second_one_kills(session: Any, number: 
     assert killed == ["engines", "gateway"]
     for each in SIGNALS:
         asyncio.get_running_loop().remove_signal_handler(each)
+
+
+async def test_a_process_that_cannot_be_kept_running_by_a_fault_ends_the_session(session: Any) -> None:
+    rested = asyncio.Event()
+
+    async def command() -> Command:
+        await rested.wait()
+        raise ZeroDivisionError("nobody has thought of that")
+
+    async def reconcile(*_: object) -> dict[str, object]:
+        asyncio.get_running_loop().call_later(0.01, rested.set)  # when the round is over and the session rests
+        return {}
+
+    session._models = SimpleNamespace(current=None)
+    session._console = SimpleNamespace(services=lambda *_: None, models=lambda *_: None)
+    session._services.processes = {GATEWAY: SimpleNamespace(first_exit=None, phase="running", detail="")}
+    session._services.url = lambda name: None
+    reader = SimpleNamespace(snapshot=SimpleNamespace(routes={}))
+
+    async def serve() -> None:
+        async with Supervisor() as supervisor:
+            supervisor.supervise("odd", command, session._wake.set)
+            await session._rounds(SimpleNamespace(reconcile=reconcile), supervisor, reader)
+
+    serving = asyncio.create_task(serve())
+    await asyncio.wait([serving], timeout=30)
+    assert serving.done()
+    failures = serving.exception()
+    assert isinstance(failures, ExceptionGroup)
+    assert failures.subgroup(ZeroDivisionError) is not None

@@ -16,7 +16,7 @@ POOLS = {POOL: EnginePoolSpec.model_validate({"memory": "1Gi"})}
 ALONE = desired_model(kind="Embedding")
 PLACED = replace(desired_model(kind="Embedding", placement={"pool": "small"}), scaled=Scaled(1))
 OUT = replace(PLACED, scaled=Scaled(0))
-LEAVING = replace(PLACED, scaled=Scaled(1, resting=True))
+LEAVING = replace(PLACED, scaled=Scaled(1, draining=True))
 
 
 def planned(*models: DesiredModel, engines: tuple[ObservedEngine, ...] = (), pools: object = POOLS) -> Plan:

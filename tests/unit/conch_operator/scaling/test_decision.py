@@ -1,6 +1,7 @@
 """How many engines a model should have, second by second."""
 
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -91,13 +92,13 @@ def test_engines_that_come_sooner_than_usual_count_once_they_have_settled() -> N
 def test_a_flood_turns_nothing_at_the_bound() -> None:
     one = model(8)
     one.lives(60, busy(500))
-    assert one.scaler.changed_at_s is None
+    assert (set(one.said), one.scaler.cause) == ({8}, Cause.FOUND)
 
 
 def test_fewer_than_the_minimum_are_never_wanted_for_a_moment() -> None:
     one = model(3, least=3)
     one.lives(2 * WINDOW_S, busy(1))
-    assert one.scaler.changed_at_s is None
+    assert (set(one.said), one.scaler.cause) == ({3}, Cause.FOUND)
 
 
 def test_each_request_fills_an_engine_that_takes_one() -> None:
@@ -137,7 +138,7 @@ def test_no_engine_goes_within_a_window_of_one_that_came() -> None:
 def test_no_engine_goes_while_another_fails_to_start() -> None:
     one = model(3)
     assert one.lives(900, QUIET, EnginesSeen(ready=2, failing=True)) == 3
-    assert not one.scaler.resting
+    assert not one.scaler.draining
 
 
 def test_what_is_not_known_takes_no_engine_away() -> None:
@@ -151,8 +152,8 @@ def test_what_is_not_known_takes_no_engine_away() -> None:
 def test_all_leave_the_route_before_they_go() -> None:
     one = model(2)
     one.lives(60, QUIET)
-    assert not one.scaler.resting
-    assert (one.lives(2 * WINDOW_S, QUIET), one.scaler.resting) == (2, True)
+    assert not one.scaler.draining
+    assert (one.lives(2 * WINDOW_S, QUIET), one.scaler.draining) == (2, True)
     assert one.lives(1, QUIET, EnginesSeen(2, drained=True)) == 0
     assert one.scaler.cause is Cause.IDLE
 
@@ -160,27 +161,34 @@ def test_all_leave_the_route_before_they_go() -> None:
 def test_a_request_gets_engines_back_that_were_about_to_go() -> None:
     one = model(1)
     one.lives(62, QUIET)
-    assert one.scaler.resting
+    assert one.scaler.draining
     assert one.lives(1, busy(1), EnginesSeen(1, drained=True)) == 1
-    assert not one.scaler.resting
+    assert not one.scaler.draining
 
 
 @pytest.mark.parametrize("load", [replace(QUIET, idle_s=5.0), replace(QUIET, complete=False)])
 def test_no_model_rests_that_may_have_had_a_request(load: ModelLoad) -> None:
     one = model(1)
     assert one.lives(500, load) == 1
-    assert not one.scaler.resting
+    assert not one.scaler.draining
 
 
-def test_a_model_that_rests_remembers_no_more_after_hours_than_after_a_minute() -> None:
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(lambda scaler, now_s: scaler.decide(QUIET, BOUNDS, EnginesSeen(), now_s), id="at rest"),
+        pytest.param(lambda scaler, now_s: scaler.follow(int(now_s) % 3, now_s), id="scaled by somebody else"),
+    ],
+)
+def test_no_more_is_remembered_after_hours_than_after_a_minute(look: Callable[[EngineScaler, float], object]) -> None:
     scaler = EngineScaler(0, 0.0, StartTimes([20]))
     tracemalloc.start()
     try:
         for now_s in range(60):
-            scaler.decide(QUIET, BOUNDS, EnginesSeen(), float(now_s))
+            look(scaler, float(now_s))
         before, _ = tracemalloc.get_traced_memory()
         for now_s in range(60, 10_000):
-            scaler.decide(QUIET, BOUNDS, EnginesSeen(), float(now_s))
+            look(scaler, float(now_s))
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -190,9 +198,9 @@ def test_a_model_that_rests_remembers_no_more_after_hours_than_after_a_minute() 
 def test_rest_begins_no_sooner_than_two_starts_after_the_last_request() -> None:
     one = Model(EngineScaler(1, 0.0, StartTimes([100])))
     one.lives(199, QUIET)
-    assert not one.scaler.resting
+    assert not one.scaler.draining
     one.lives(2, QUIET)
-    assert one.scaler.resting
+    assert one.scaler.draining
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from conch_contracts.names import TOKENIZER_NOT_READY, Digest
 from conch_kit.bundles.archive import BundleError, unpack
 from conch_kit.errors import Unavailable
 from conch_kit.redis.errors import RegistryUnavailable
+from conch_kit.shared_calls import SharedCalls
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class BundleCache:
         self._source = source
         self._folder = folder
         self._on_fetched = on_fetched
-        self._fetching: dict[Digest, asyncio.Task[None]] = {}
+        self._fetching: SharedCalls[Digest, None] = SharedCalls()
 
     async def folder(self, digest: Digest) -> Path:
         """Return the folder with a bundle's files; raises Unavailable.
@@ -44,17 +45,8 @@ class BundleCache:
         All who ask while it is being fetched wait for the same answer, be it that it cannot be had.
         """
         folder = self._folder / digest
-        fetching = self._fetching.get(digest)
-        if fetching is None:
-            fetching = self._fetching[digest] = asyncio.create_task(self._ensure(digest, folder))
-            fetching.add_done_callback(lambda task: self._ended(digest, task))
-        await asyncio.shield(fetching)
+        await self._fetching.run(digest, lambda: self._ensure(digest, folder))
         return folder
-
-    def _ended(self, digest: Digest, task: asyncio.Task[None]) -> None:
-        del self._fetching[digest]
-        if not task.cancelled():
-            task.exception()  # whoever waited has it; nobody may be left
 
     async def _ensure(self, digest: Digest, folder: Path) -> None:
         if not await asyncio.to_thread(folder.is_dir):

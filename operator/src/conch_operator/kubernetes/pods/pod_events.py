@@ -42,7 +42,7 @@ class PodEvents:
         self._clock = clock
         self._questions: CallsInFlight[str, list[Object] | None] = CallsInFlight(background)
         self._asked_at_s: dict[str, float] = {}
-        """When the Events of each namespace were last asked for."""
+        """When the Events of each namespace were last asked for that may not be asked again yet."""
         self._answers: dict[EngineName, _Answer] = {}
         self._waiting_since_s: dict[EngineName, float] = {}
 
@@ -52,6 +52,7 @@ class PodEvents:
         self._answers = {name: answer for name, answer in self._answers.items() if name in waiting}
         now = self._clock()
         self._waiting_since_s = {name: self._waiting_since_s.get(name, now) for name in waiting}
+        self._asked_at_s = {place: at_s for place, at_s in self._asked_at_s.items() if now - at_s < FIRST_S}
         due = {pod["metadata"]["namespace"] for name, pod in waiting.items() if self._is_due(name, pod, now)}
         said = await self._questions.run({namespace: partial(self._ask, namespace) for namespace in due})
         for namespace, events in said.items():
@@ -59,8 +60,7 @@ class PodEvents:
         return {name: answer.fault for name, answer in self._answers.items() if answer.fault is not None}
 
     def _is_due(self, name: EngineName, pod: Object, now: float) -> bool:
-        asked_at_s = self._asked_at_s.get(pod["metadata"]["namespace"])
-        if asked_at_s is not None and now - asked_at_s < FIRST_S:
+        if pod["metadata"]["namespace"] in self._asked_at_s:
             return False
         answer = self._answers.get(name)
         return self._has_waited(name, now) if answer is None else now - answer.at_s >= ASK_AGAIN_S

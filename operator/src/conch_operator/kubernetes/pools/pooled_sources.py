@@ -84,7 +84,8 @@ class PooledSources:
 
     async def bundle(self, facts: SourceFacts) -> tuple[Digest, bytes]:
         """Return the tokenizer bundle from any agent that has it; raises SourceUnavailable."""
-        for known in self._known.values():
+        causes: list[str] = []
+        for known in [*self._known.values()]:
             if not isinstance(known.answer, SourceFacts) or known.answer.digest != facts.digest:
                 continue
             agent = self._agent_in(known.pod)
@@ -92,8 +93,11 @@ class PooledSources:
                 try:
                     return await self._agents.folder_bundle(agent, known.asked)
                 except AgentUnavailable as error:
-                    raise SourceUnavailable(str(error)) from error
-        return await self._others.bundle(facts)
+                    causes.append(str(error))
+        try:
+            return await self._others.bundle(facts)
+        except SourceUnavailable as error:
+            raise SourceUnavailable(causes[-1] if causes else str(error)) from error
 
     def _agent_in(self, uid: str) -> AgentAddress | None:
         pods = (self._pods.current(pool) for pool in self._pods.pools)

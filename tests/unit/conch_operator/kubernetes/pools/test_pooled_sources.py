@@ -1,6 +1,7 @@
 """The folders of models in pools, of which the agents of the pools' pods tell."""
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -108,3 +109,37 @@ async def test_what_one_pod_has_said_of_a_folder_stands_while_the_next_is_silent
     around.now, around.silent = ASK_AGAIN_S, False
     await sources.read_all([MODEL])
     assert around.asked == ["one", "two", "two"]
+
+
+@pytest.mark.parametrize(
+    ("away", "has"),
+    [
+        pytest.param({"one"}, "two", id="another pool"),
+        pytest.param({"one", "two"}, "a pod of the model's own", id="no pool"),
+    ],
+)
+async def test_a_bundle_comes_from_whoever_has_it_though_one_is_away(away: set[str], has: str) -> None:
+    pods = {POOL: pod("one", "a"), PoolId("local/large"): pod("two", "a")}
+    other = desired_model("other", kind="Embedding", placement={"pool": "large"}, source=CLAIMED)
+
+    class Agents:
+        async def folder(self, *_: object) -> SourceReport:
+            return REPORT
+
+        async def folder_bundle(self, agent: AgentAddress, _: object) -> tuple[str, bytes]:
+            if agent.host in away:
+                raise AgentUnavailable("the agent is away")
+            return FACTS.digest, agent.host.encode()
+
+    class Others:
+        async def read_all(self, models: object) -> dict[Any, Any]:
+            return {}
+
+        async def bundle(self, facts: SourceFacts) -> tuple[str, bytes]:
+            return FACTS.digest, b"a pod of the model's own"
+
+    known: Any = SimpleNamespace(current=pods.get, pools=tuple(pods))
+    agents, others = Agents(), Others()
+    sources = PooledSources(known, agents, others, lambda _: None)  # type: ignore[arg-type]
+    facts = (await sources.read_all([MODEL, other]))[MODEL.id]
+    assert (await sources.bundle(facts))[1] == has.encode()  # type: ignore[arg-type]

@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from conch_operator.kubernetes.pool_scaling import PoolBounds, PoolScaler
+from conch_operator.kubernetes.worker_pool_scaling import PoolBounds, PoolScaler
 
 BOUNDS = PoolBounds(least=1, most=4, requests_per_worker=10)
 STEP_S = 2

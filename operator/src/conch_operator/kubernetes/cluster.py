@@ -1,4 +1,4 @@
-"""The `Cluster` port on Kubernetes: engines of their own, and models in pools."""
+"""The `Cluster` port on Kubernetes: pods with engines of their own, and models in the pods of EnginePools."""
 
 from collections.abc import Sequence
 
