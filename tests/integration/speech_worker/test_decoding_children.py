@@ -3,6 +3,7 @@
 import asyncio
 import multiprocessing.process
 import os
+import resource
 import signal
 import tempfile
 import threading
@@ -88,6 +89,31 @@ async def test_a_child_has_bounds_and_dies_with_the_fork_server_and_another_goes
                 assert read + await to_the_end(sound) == 2 * MANY
                 assert fork_server_id() != server
                 await eventually(lambda: has_ended(process), "the child to end with its fork server")
+
+
+async def test_a_fork_server_that_dies_over_a_start_is_replaced() -> None:
+    with tempfile.TemporaryFile() as file:
+        soundfile.write(file, np.zeros(MANY, np.int16), 16_000, format="WAV")
+        file.flush()
+        async with DecodingChildren() as children:
+            server = psutil.Process(fork_server_id())
+            server.rlimit(psutil.RLIMIT_NOFILE, (0, 0))  # it cannot hear of the next child, and ends
+            async with children.decoding(file.fileno(), LIMITS) as sound:
+                assert await to_the_end(sound) == 2 * MANY
+            assert fork_server_id() != server.pid
+
+
+async def test_where_no_child_can_be_started_the_file_may_be_sent_again() -> None:
+    bounds = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with tempfile.TemporaryFile() as file:
+        async with DecodingChildren() as children:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (len(descriptors()), bounds[1]))
+            try:
+                with pytest.raises(Unavailable, match="send the file again"):
+                    async with children.decoding(file.fileno(), LIMITS):
+                        pass
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, bounds)
 
 
 async def test_a_child_that_is_killed_is_replaced_once() -> None:

@@ -113,8 +113,12 @@ class DecodingChildren:
         server = fork_server_id()
         arguments = (_Descriptor(file), _Descriptor(wire), limits, server)
         process = self._context.Process(target=_run_child, args=arguments, daemon=True)
-        with self._looked_at:
-            process.start()
+        try:
+            with self._looked_at:
+                process.start()
+        except (EOFError, ConnectionError):  # the fork server has ended, or is about to
+            _wait_for_end(server)
+            raise
         return _StartedChild(process, server)
 
     async def _exit_code(self, child: "_StartedChild") -> int | None:
