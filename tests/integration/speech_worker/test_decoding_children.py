@@ -5,9 +5,11 @@ import multiprocessing.process
 import os
 import resource
 import signal
+import socket
 import tempfile
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import psutil
@@ -17,8 +19,8 @@ import soundfile
 from conch_contracts.messages.message import changed
 from conch_kit.errors import InvalidRequest, Unavailable
 from conch_speech_worker.audio.child_messages import DecodingLimits
-from conch_speech_worker.audio.child_pool import DecodingChildren, fork_server_id
-from conch_speech_worker.audio.decoded_sound import DecodedSound
+from conch_speech_worker.audio.child_pool import DecodingChildren, _Descriptor, _run_child, fork_server_id
+from conch_speech_worker.audio.decoded_sound import FORK_SERVER_LOST, DecodedSound
 from testkit.waiting import eventually
 
 LONG_S = 120.0
@@ -103,17 +105,38 @@ async def test_a_fork_server_that_dies_over_a_start_is_replaced() -> None:
             assert fork_server_id() != server.pid
 
 
+async def test_a_child_of_a_fork_server_that_came_in_between_is_no_fault_of_its_file() -> None:
+    with tempfile.TemporaryFile() as file, socket.socket(socket.AF_UNIX) as wire:
+        descriptors_of_child = (_Descriptor(file.fileno()), _Descriptor(wire.fileno()))
+        context = multiprocessing.get_context("forkserver")
+        child = context.Process(target=_run_child, args=(*descriptors_of_child, LIMITS, os.getpid()))
+        child.start()
+        await asyncio.to_thread(child.join, LONG_S)
+        assert child.exitcode == FORK_SERVER_LOST
+
+
 async def test_where_no_child_can_be_started_the_file_may_be_sent_again() -> None:
-    bounds = resource.getrlimit(resource.RLIMIT_NOFILE)
     with tempfile.TemporaryFile() as file:
         async with DecodingChildren() as children:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (len(descriptors()), bounds[1]))
-            try:
-                with pytest.raises(Unavailable, match="send the file again"):
-                    async with children.decoding(file.fileno(), LIMITS):
-                        pass
-            finally:
-                resource.setrlimit(resource.RLIMIT_NOFILE, bounds)
+            with no_descriptor_left(), pytest.raises(Unavailable, match="send the file again"):
+                async with children.decoding(file.fileno(), LIMITS):
+                    pass
+
+
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """Take all descriptors that this process may have."""
+    bounds, taken = resource.getrlimit(resource.RLIMIT_NOFILE), list[int]()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, descriptors())) + 1, bounds[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, bounds)
+        for each in taken:
+            os.close(each)
 
 
 async def test_a_child_that_is_killed_is_replaced_once() -> None:

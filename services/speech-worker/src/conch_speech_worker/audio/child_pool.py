@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -51,8 +52,8 @@ def _run_child(file: _Descriptor, wire: _Descriptor, limits: DecodingLimits, par
     from conch_speech_worker.audio.decoding import decode_in_child  # only children pay for its libraries
 
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        return
+    if os.getppid() != parent:  # it has ended, maybe before another one took the start
+        sys.exit(FORK_SERVER_LOST)
     with socket.socket(fileno=wire.detach()) as out:
         decode_in_child(file.detach(), out, limits)
 

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 READ_BYTES = 64 * 1024
 FORK_SERVER_LOST = 255
-"""What multiprocessing calls the exit status of a child whose fork server has ended, and the child with it."""
+"""The exit status of a child whose fork server has ended, and the child with it, as multiprocessing has it."""
 _MOST_FRAME_BYTES = 4 * 1024 * 1024
 _MOST_STARTS = 2
 """Children that a file may take; where more are killed, the machine cannot do it now."""
