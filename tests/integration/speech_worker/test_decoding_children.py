@@ -87,9 +87,10 @@ async def test_a_child_has_bounds_and_dies_with_the_fork_server_and_another_goes
                 assert process.rlimit(psutil.RLIMIT_CPU) == (LIMITS.cpu_s, LIMITS.cpu_s + 1)
                 assert process.rlimit(psutil.RLIMIT_FSIZE) == process.rlimit(psutil.RLIMIT_CORE) == (0, 0)
                 assert LIMITS.memory_bytes < process.rlimit(psutil.RLIMIT_AS)[1] < LIMITS.memory_bytes + 2 * 1024**3
-                psutil.Process(server := fork_server_id()).kill()
+                (server := psutil.Process(fork_server_id())).kill()
+                await eventually(lambda: has_ended(server), "the fork server to end")
                 assert read + await to_the_end(sound) == 2 * MANY
-                assert fork_server_id() != server
+                assert fork_server_id() != server.pid
                 await eventually(lambda: has_ended(process), "the child to end with its fork server")
 
 
