@@ -6,15 +6,14 @@ from types import TracebackType
 from typing import Self
 
 import grpc
-import orjson
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from bench.clients.connection import Answer
 from bench.clients.posting import PostingClient
 from conch_contracts.dialects import speech as dialect
-from conch_contracts.headers import INTERNAL_TOKEN
-from conch_contracts.messages.message import changed, to_json
-from conch_contracts.messages.transcription import TranscribeRequest, head_of
+from conch_contracts.headers import INTERNAL_TOKEN, USAGE_COMMENT
+from conch_contracts.messages.message import changed, from_json, to_json
+from conch_contracts.messages.transcription import SpeechUsage, TranscribeRequest, head_of
 from conch_contracts.names import TRANSCRIBE_PATH
 from conch_kit.triton.tensors import Outputs, add_input, add_raw, new_request
 from conch_speech_worker.engine.prompts import language_id_of, prompt_of, window_parameters
@@ -85,9 +84,9 @@ class WorkerSpeech(PostingClient):
 
     async def calls(self, file: bytes) -> int:
         """Return how often an engine is asked about a file, each time with the same prompt."""
-        answer = await self._ask(file, usage_in_tokens=True)
-        used = orjson.loads(answer.tail)["usage"]["input_token_details"]["text_tokens"]
-        return int(used) // len(self._prompt)
+        answer = await self._ask(file, stream="openai")
+        comment = answer.tail.rpartition(USAGE_COMMENT.encode())[2].partition(b"\n")[0]
+        return from_json(SpeechUsage, comment).prompt_tokens // len(self._prompt)
 
     async def _ask(self, file: bytes, **changes: object) -> Answer:
         return await self.post(TRANSCRIBE_PATH, head_of(changed(self._request, file_bytes=len(file), **changes)) + file)

@@ -3,10 +3,13 @@
 import asyncio
 import multiprocessing.process
 import os
+import resource
 import signal
+import socket
 import tempfile
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import psutil
@@ -16,8 +19,8 @@ import soundfile
 from conch_contracts.messages.message import changed
 from conch_kit.errors import InvalidRequest, Unavailable
 from conch_speech_worker.audio.child_messages import DecodingLimits
-from conch_speech_worker.audio.child_pool import DecodingChildren, fork_server_id
-from conch_speech_worker.audio.decoded_sound import DecodedSound
+from conch_speech_worker.audio.child_pool import DecodingChildren, _Descriptor, _run_child, fork_server_id
+from conch_speech_worker.audio.decoded_sound import FORK_SERVER_LOST, DecodedSound
 from testkit.waiting import eventually
 
 LONG_S = 120.0
@@ -84,10 +87,57 @@ async def test_a_child_has_bounds_and_dies_with_the_fork_server_and_another_goes
                 assert process.rlimit(psutil.RLIMIT_CPU) == (LIMITS.cpu_s, LIMITS.cpu_s + 1)
                 assert process.rlimit(psutil.RLIMIT_FSIZE) == process.rlimit(psutil.RLIMIT_CORE) == (0, 0)
                 assert LIMITS.memory_bytes < process.rlimit(psutil.RLIMIT_AS)[1] < LIMITS.memory_bytes + 2 * 1024**3
-                psutil.Process(server := fork_server_id()).kill()
+                (server := psutil.Process(fork_server_id())).kill()
+                await eventually(lambda: has_ended(server), "the fork server to end")
                 assert read + await to_the_end(sound) == 2 * MANY
-                assert fork_server_id() != server
+                assert fork_server_id() != server.pid
                 await eventually(lambda: has_ended(process), "the child to end with its fork server")
+
+
+async def test_a_fork_server_that_dies_over_a_start_is_replaced() -> None:
+    with tempfile.TemporaryFile() as file:
+        soundfile.write(file, np.zeros(MANY, np.int16), 16_000, format="WAV")
+        file.flush()
+        async with DecodingChildren() as children:
+            server = psutil.Process(fork_server_id())
+            server.rlimit(psutil.RLIMIT_NOFILE, (0, 0))  # it cannot hear of the next child, and ends
+            async with children.decoding(file.fileno(), LIMITS) as sound:
+                assert await to_the_end(sound) == 2 * MANY
+            assert fork_server_id() != server.pid
+
+
+async def test_a_child_of_a_fork_server_that_came_in_between_is_no_fault_of_its_file() -> None:
+    with tempfile.TemporaryFile() as file, socket.socket(socket.AF_UNIX) as wire:
+        descriptors_of_child = (_Descriptor(file.fileno()), _Descriptor(wire.fileno()))
+        context = multiprocessing.get_context("forkserver")
+        child = context.Process(target=_run_child, args=(*descriptors_of_child, LIMITS, os.getpid()))
+        child.start()
+        await asyncio.to_thread(child.join, LONG_S)
+        assert child.exitcode == FORK_SERVER_LOST
+
+
+async def test_where_no_child_can_be_started_the_file_may_be_sent_again() -> None:
+    with tempfile.TemporaryFile() as file:
+        async with DecodingChildren() as children:
+            with no_descriptor_left(), pytest.raises(Unavailable, match="send the file again"):
+                async with children.decoding(file.fileno(), LIMITS):
+                    pass
+
+
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """Take all descriptors that this process may have."""
+    bounds, taken = resource.getrlimit(resource.RLIMIT_NOFILE), list[int]()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, descriptors())) + 1, bounds[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, bounds)
+        for each in taken:
+            os.close(each)
 
 
 async def test_a_child_that_is_killed_is_replaced_once() -> None:

@@ -1,3 +1,5 @@
+import errno
+import io
 import tempfile
 from functools import partial
 
@@ -27,6 +29,21 @@ def receiving(data: bytes, piece: int, *, whole: bool = True):
     return receive
 
 
+class SmallDisk(io.BytesIO):
+    """A file on a disk with so much room: like a system's, it takes what has room of the last piece."""
+
+    def __init__(self, room: int, buffering: int) -> None:
+        super().__init__()
+        self._room = room
+
+    def write(self, data):
+        fits = memoryview(data)[: self._room]
+        if not fits:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self._room -= len(fits)
+        return super().write(fits)
+
+
 @pytest.mark.parametrize("piece", [1, 3, 500, 10_000])
 async def test_a_body_is_a_message_and_a_file_however_it_comes(piece):
     async with taken(receiving(BODY, piece), LIMITS) as given:
@@ -52,10 +69,11 @@ async def test_any_other_body_is_refused(data, error):
             pass
 
 
-async def test_a_full_disk_is_told_as_a_fault_of_this_worker_alone(monkeypatch):
-    monkeypatch.setattr(tempfile, "TemporaryFile", partial(open, "/dev/full", "r+b"))
+@pytest.mark.parametrize("room", [0, len(FILE) - 1])
+async def test_a_full_disk_is_told_as_a_fault_of_this_worker_alone(monkeypatch, room):
+    monkeypatch.setattr(tempfile, "TemporaryFile", partial(SmallDisk, room))
     with pytest.raises(Unavailable) as refused:
-        async with taken(receiving(BODY, 64), LIMITS):
+        async with taken(receiving(BODY, 10_000), LIMITS):
             pass
     assert (refused.value.code, refused.value.retryable) == ("worker_storage_full", True)
 

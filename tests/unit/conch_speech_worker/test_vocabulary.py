@@ -28,6 +28,14 @@ def test_special_tokens_are_written_as_the_model_knows_them():
     assert WHISPER.marks(ids) == f"{START}<|zh|>{TRANSCRIBE}"
 
 
+def test_a_language_that_only_one_model_knows_is_one_of_its_languages():
+    added = json.loads((FOLDER / "tokenizer.json").read_text())
+    number = max(token["id"] for token in added["added_tokens"]) + 1
+    added["added_tokens"].append({**added["added_tokens"][-1], "content": "<|gsw|>", "id": number})
+    vocabulary = TranscriptVocabulary.from_json(json.dumps(added).encode())
+    assert (vocabulary.languages["gsw"], vocabulary.language_of(number)) == (number, "gsw")
+
+
 @pytest.mark.parametrize("data", [b"{}", b"\xff", Tokenizer(WordLevel({"a": 0}, unk_token="a")).to_str().encode()])
 def test_a_tokenizer_that_is_none_of_a_whisper_model_is_refused(data):
     with pytest.raises(TokenizerUnreadable, match=r"cannot be read|has no token"):

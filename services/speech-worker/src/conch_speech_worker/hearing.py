@@ -8,7 +8,7 @@ from typing import Protocol
 
 from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_contracts.messages.transcription import SpeechUsage, TranscribeRequest
-from conch_speech_worker.engine.prompts import language_id_of, prompt_of
+from conch_speech_worker.engine.prompts import candidate_ids, language_id_of, prompt_of
 from conch_speech_worker.transcript.segments import HeardWindow, Segment, segments_of
 from conch_speech_worker.vocabulary import TranscriptVocabulary
 from conch_speech_worker.windows.coverage import uncovered_from
@@ -55,7 +55,7 @@ class HeardCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class _HeardPart:
+class _WindowSegments:
     """The segments of one window, and the id of the language that it was heard in."""
 
     segments: tuple[Segment, ...]
@@ -74,11 +74,12 @@ class FileHearing:
         self._vocabulary = vocabulary
         self._hear = hear
         self._language_id = language_id_of(request, vocabulary)
+        candidate_ids(request, vocabulary)
         prompt_of(request, self._language_id, vocabulary)
 
     async def segments(self, sound: Sound) -> AsyncGenerator[tuple[Segment, ...], None]:
         """Yield the segments of window after window; raises InvalidRequest and EngineError."""
-        waiting: deque[asyncio.Task[_HeardPart]] = deque()
+        waiting: deque[asyncio.Task[_WindowSegments]] = deque()
         try:
             async for window in self._windows(sound):
                 if self._finds_language:
@@ -110,7 +111,7 @@ class FileHearing:
             if not is_silent(window.samples):
                 yield window
 
-    async def _all_of(self, window: Window) -> _HeardPart:
+    async def _all_of(self, window: Window) -> _WindowSegments:
         """Return what is said in a window, to its end."""
         found: list[Segment] = []
         language_id, part = self._language_id, window
@@ -129,7 +130,7 @@ class FileHearing:
             if again is None:
                 break
             part = part.rest(again)
-        return _HeardPart(tuple(found), language_id)
+        return _WindowSegments(tuple(found), language_id)
 
     async def _heard(self, part: Window, language_id: int | None) -> HeardWindow:
         prompt = prompt_of(self._request, language_id, self._vocabulary)
@@ -139,7 +140,7 @@ class FileHearing:
         self.counts.completion_tokens += heard.completion_tokens
         return heard
 
-    def _learned(self, part: _HeardPart) -> tuple[Segment, ...]:
+    def _learned(self, part: _WindowSegments) -> tuple[Segment, ...]:
         if self._finds_language and part.language_id is not None and part.language_id >= 0:
             self._language_id = part.language_id
             self.language = self._vocabulary.language_of(part.language_id)

@@ -60,13 +60,20 @@ async def _save(body: "_Body", file: IO[bytes], size: int) -> None:
     try:
         while left:
             piece = await body.some(min(left, _WRITTEN_TOGETHER))
-            await asyncio.to_thread(file.write, piece)
+            await asyncio.to_thread(_write, file, piece)
             left -= len(piece)
     except OSError as exc:
         raise Unavailable(
             "The worker has no room for the file.", code=WORKER_STORAGE_FULL, retry_after_s=1, retryable=True
         ) from exc
     await body.end()
+
+
+def _write(file: IO[bytes], piece: bytes) -> None:
+    """Write all of a piece: where a disk has room for some of it, the first write says so and the next one fails."""
+    left = memoryview(piece)
+    while left:
+        left = left[file.write(left) :]
 
 
 class _Body:

@@ -9,7 +9,6 @@ from tokenizers import Tokenizer
 from conch_contracts.dialects import speech as dialect
 from conch_kit.bundles.token_bytes import TokenBytes
 from conch_kit.bundles.tokenizer_cache import TokenizerUnreadable
-from conch_speech_worker.language_names import LANGUAGE_NAMES
 
 _LANGUAGE = re.compile(r"<\|([a-z]{2,3})\|>")
 
@@ -32,9 +31,7 @@ class TranscriptVocabulary:
         self.previous_id = special.get(dialect.PREVIOUS)
         self.task_ids = {"transcribe": special.get(dialect.TRANSCRIBE), "translate": special.get(dialect.TRANSLATE)}
         self.languages = {
-            found[1]: number
-            for content, number in special.items()
-            if (found := _LANGUAGE.fullmatch(content)) and found[1] in LANGUAGE_NAMES
+            found[1]: number for content, number in special.items() if (found := _LANGUAGE.fullmatch(content))
         }
         self._codes = {number: code for code, number in self.languages.items()}
 

@@ -10,7 +10,7 @@ from testkit.servers.scripted_http import Call
 
 USAGE = to_json(SpeechUsage(audio_s=2.5, prompt_tokens=4, completion_tokens=7, audio_tokens=125)).decode()
 _TOKENS = {"type": "tokens", "input_tokens": 129, "output_tokens": 7, "total_tokens": 136}
-_SECONDS = {"type": "duration", "seconds": 2.5}
+_SECONDS = {"type": "duration", "seconds": 3}
 _LOGPROBS = [{"token": " hi", "bytes": [32, 104, 105], "logprob": -0.5}]
 
 

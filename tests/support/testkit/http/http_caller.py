@@ -124,7 +124,7 @@ class PlayedCaller:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.goes_on.wait()
-        if scope["path"] == "/reads-later":
+        if scope["path"] in ("/reads-later", "/breaks-off"):
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"one", "more_body": True})
         body = b""
@@ -138,7 +138,7 @@ class PlayedCaller:
         self.bodies.append(body)
         query = b"?" + scope["query_string"] if scope["query_string"] else b""
         self.taken.append(TakenRequest(scope["method"], scope["raw_path"] + query, tuple(scope["headers"]), body))
-        if scope["path"] == "/broken":
+        if scope["path"] in ("/broken", "/breaks-off"):
             raise ValueError("broken")
         if scope["path"] == "/stream":
             await send({"type": "http.response.start", "status": 200, "headers": []})

@@ -1,3 +1,4 @@
+import asyncio
 import json
 
 import pytest
@@ -125,6 +126,28 @@ async def test_after_the_first_byte_an_error_is_left_to_the_server(
 ) -> None:
     with pytest.raises(error, match="late"):
         await call(app, path, headers=[TOKEN])
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_request_that_the_end_of_a_drain_cuts_may_be_sent_to_another_process(*, begun: bool) -> None:
+    waits = asyncio.Event()
+
+    async def wait(scope: Scope, receive: Receive, send: Send) -> None:
+        if begun:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        waits.set()
+        await asyncio.Event().wait()
+
+    asking = asyncio.create_task(call(internal_app({"/wait": wait}, None), "/wait"))
+    await asyncio.wait_for(waits.wait(), 30)
+    asking.cancel()
+    if begun:
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        return
+    answer = await asking
+    assert (answer.status, json.loads(answer.body)["error"]["code"]) == (503, "server_shutting_down")
+    assert answer.headers["x-conch-retryable"] == "true"
 
 
 async def test_nobody_answers_a_caller_who_hung_up(app: ASGIApp) -> None:

@@ -243,6 +243,34 @@ async def test_a_caller_that_reads_nothing_of_the_end_of_its_answer_is_dropped(c
     assert caller.transport.ended == ("" if reads else "aborted")
 
 
+@pytest.mark.parametrize("rest", [b"0\r\n\r\n", b"nonsense\r\n"])
+async def test_an_answer_that_breaks_off_waits_no_longer_for_a_caller_that_reads_nothing(caller, rest):
+    caller.sends(b"POST /breaks-off HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+    await caller.answered()
+    caller.transport.unread = 10
+    caller.sends(rest)
+    await eventually(lambda: caller.transport.ended == "closed", "the end")
+    caller.waits(31)
+    assert caller.transport.ended == "aborted"
+
+
+async def test_an_answer_that_ends_behind_the_end_of_its_caller_does_not_wait_for_ever_to_be_read(caller):
+    caller.sends(GET)
+    caller.transport.unread = 10
+    caller.transport.close()  # as it is when the caller says that nothing more comes
+    await caller.answered()
+    caller.waits(31)
+    assert caller.transport.ended == "aborted"
+
+
+async def test_a_refusal_that_is_not_read_does_not_keep_its_connection_open(caller):
+    caller.transport.unread = 10
+    caller.sends(b"GET / HTTP/1.1\r\nno: host\r\n\r\n")
+    for seconds in (3, 31):
+        caller.waits(seconds)
+    assert caller.transport.ended == "aborted"
+
+
 async def test_a_stream_is_chunked_and_ends(caller):
     caller.sends(b"GET /stream HTTP/1.1\r\nhost: x\r\n\r\n")
     await caller.answered()

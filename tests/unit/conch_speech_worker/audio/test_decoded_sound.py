@@ -1,6 +1,7 @@
 """What decoding children say, or do not say, as the worker reads it; their processes are in `integration/`."""
 
 import asyncio
+import errno
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,9 +18,12 @@ BROKEN = "takes too much memory or time, or breaks the decoder"
 
 
 class Children:
-    """Children that say what a test says, one after the other, and end as it says; one that does not end is silent."""
+    """Children that say what a test says, one after the other, and end as it says; one that does not end is silent.
 
-    def __init__(self, *said: tuple[bytes, int | None], works_s: float = 0.0) -> None:
+    In the place of one that cannot be started stands why.
+    """
+
+    def __init__(self, *said: tuple[bytes, int | None] | Exception, works_s: float = 0.0) -> None:
         """They take so much processor time from one look at it to the next."""
         self._said = list(said)
         self._works_s, self._cpu_s = works_s, 0.0
@@ -28,8 +32,11 @@ class Children:
     @asynccontextmanager
     async def start(self) -> AsyncIterator[DecodingChild]:
         assert not self.alive
+        said = self._said.pop(0)
+        if isinstance(said, Exception):
+            raise said
         self.alive += 1
-        data, code = self._said.pop(0)
+        data, code = said
         wire = asyncio.StreamReader()
         wire.feed_data(data)
         if code is not None:
@@ -141,6 +148,21 @@ async def test_where_children_are_killed_again_nobody_blames_the_file() -> None:
         with pytest.raises(Unavailable, match="send the file again") as refused:
             await all_of(sound)
     assert refused.value.retry_after_s
+
+
+@pytest.mark.parametrize("failure", [EOFError(), ConnectionRefusedError(), OSError(errno.EMFILE, "too many")])
+async def test_another_child_is_started_where_one_cannot_be(failure: Exception) -> None:
+    children = Children(failure, (WHOLE, 0))
+    async with DecodedSound(children.start, 60.0) as sound:
+        assert await all_of(sound) == b"aabbccddeeff"
+    assert not children.alive
+    with pytest.raises(Unavailable, match="cannot be started") as refused:
+        async with DecodedSound(Children(failure, failure).start, 60.0):
+            pass
+    assert refused.value.retry_after_s
+    async with DecodedSound(Children((WHOLE[:20], -signal.SIGKILL), failure).start, 60.0) as sound:
+        with pytest.raises(Unavailable, match="cannot be started"):
+            await all_of(sound)
 
 
 async def test_no_frame_of_a_child_is_read_that_is_larger_than_any_may_be() -> None:

@@ -3,11 +3,12 @@ import pytest
 from conch_contracts.messages.message import changed
 from conch_contracts.messages.transcription import SpeechParameters, SpeechTask
 from conch_kit.errors import InvalidRequest
-from conch_speech_worker.engine.prompts import language_id_of, prompt_of, window_parameters
+from conch_speech_worker.engine.prompts import candidate_ids, language_id_of, prompt_of, window_parameters
 from testkit.builders.transcriptions import VOCABULARY, transcribe_request
 from testkit.models.tone_speech import tone_tokenizer
 
 ONE_LANGUAGE = changed(transcribe_request().target, multilingual=False)
+CONTEXT = transcribe_request().target.context
 TOKENS = ("<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|translate|>", "<|startofprev|>")
 START, EN, TRANSCRIBE, TRANSLATE, PREVIOUS = map(tone_tokenizer().token_to_id, TOKENS)
 
@@ -36,7 +37,22 @@ def test_a_language_is_one_of_the_models():
     assert refusal.value.param == "language"
 
 
+def test_a_language_may_be_among_those_of_the_model_alone():
+    assert candidate_ids(transcribe_request(languages=("de",)), VOCABULARY) == (VOCABULARY.languages["de"],)
+    with pytest.raises(InvalidRequest, match="'xx'") as refusal:
+        candidate_ids(transcribe_request(languages=("de", "xx")), VOCABULARY)
+    assert refusal.value.param == "languages"
+
+
 def test_an_answer_has_the_room_that_its_prompt_leaves():
-    request = transcribe_request(words=True, languages=("de", "xx"), parameters=SpeechParameters(max_tokens=448))
+    request = transcribe_request(words=True, languages=("de",), parameters=SpeechParameters(max_tokens=448))
     found = window_parameters(request, 10, VOCABULARY)
     assert (found.max_tokens, found.word_times, found.languages) == (54, True, (VOCABULARY.languages["de"],))
+
+
+@pytest.mark.parametrize(
+    ("asked", "prompt", "room"), [(3, 10, 3), (448, 10, CONTEXT - 10), (448, CONTEXT - 1, 1), (448, CONTEXT + 5, 1)]
+)
+def test_the_room_is_what_was_asked_for_or_what_is_left_and_one_at_least(asked, prompt, room):
+    request = transcribe_request(parameters=SpeechParameters(max_tokens=asked))
+    assert window_parameters(request, prompt, VOCABULARY).max_tokens == room

@@ -44,6 +44,14 @@ class Engine:
             yield response
 
 
+def too_many_ids() -> dict[str, tuple[str, list[Any]]]:
+    """Return an answer with more ids than the model's decoder takes."""
+    count = transcribe_request().target.context + 1
+    ids, logprobs = ("INT32", [5] * count), ("FP32", [-0.5] * count)
+    times = ("FP32", [0.0] * (count + 1))
+    return {**HEARD, dialect.TOKEN_IDS: ids, dialect.LOGPROBS: logprobs, dialect.TOKEN_TIMES: times}
+
+
 async def heard(*messages: Mapping[str, tuple[str, list[Any]]]) -> tuple[HeardWindow, int]:
     """Return the window, and how often the engine gave a sign of life."""
     alive: list[None] = []
@@ -86,6 +94,7 @@ async def test_what_is_no_number_is_not_told() -> None:
         ),
         (({**TOLD, dialect.LANGUAGE_ID: ("INT32", [1, 2])},), MalformedResponse, "one language"),
         (({**TOLD, dialect.NO_SPEECH_PROB: ("FP32", [])},), MalformedResponse, "one language"),
+        ((too_many_ids(),), MalformedResponse, "at most 64 ids"),
         *(
             (({**HEARD, name: tensor},), MalformedResponse, "do not fit")
             for name, tensor in (

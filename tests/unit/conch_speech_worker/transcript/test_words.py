@@ -35,5 +35,23 @@ def test_no_word_leaves_its_segment():
     ]
 
 
+def test_bytes_that_make_no_character_are_looked_at_no_longer_than_one_may_be():
+    assert words(*[b"\x80"] * 9, bounds=(0.0, 20.0)) == [("\ufffd" * 9, 10.0, 14.5)]
+    lengths = []
+
+    class Counted(Texts):
+        def text(self, ids):
+            lengths.append(len(ids))
+            return super().text(ids)
+
+    words_of([0] * 100, [0.0] * 101, 0.0, (0.0, 1.0), Counted(b"\x80"))
+    assert max(lengths) == 4
+
+
+def test_a_character_of_four_ids_is_one():
+    clef = "\U0001d11e".encode()
+    assert words(b" ", *(bytes([byte]) for byte in clef)) == [("\U0001d11e", 10.0, 12.5)]
+
+
 def test_what_breaks_off_in_a_character_is_kept():
     assert words(b" a", b"\xe4") == [("a\ufffd", 10.0, 11.0)]

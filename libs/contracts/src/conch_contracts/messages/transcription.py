@@ -130,8 +130,6 @@ class TranscribeRequest(Message, frozen=True, kw_only=True):
     """Of vLLM's streams: whether a last chunk tells the usage."""
     continuous_usage: bool = False
     """Of vLLM's streams: whether each chunk tells the usage so far."""
-    usage_in_tokens: bool = False
-    """Whether a whole answer tells tokens instead of seconds."""
     max_audio_s: float = 7200.0
     """The longest audio that is taken."""
     profile: Profile = Profile.OPENAI

@@ -116,7 +116,8 @@ class SecondsUsed(ApiModel):
     """What a request used, counted in seconds of audio."""
 
     type: Literal["duration"]
-    seconds: float
+    seconds: int
+    """Those of the file, rounded up."""
 
 
 class TranscribedToken(ApiModel):
@@ -125,13 +126,6 @@ class TranscribedToken(ApiModel):
     token: str
     bytes: list[int]
     logprob: float
-
-
-class SpokenLanguage(ApiModel):
-    """A language that was heard."""
-
-    code: str
-    """ISO 639-1."""
 
 
 class TranscribedSegment(ApiModel):
@@ -148,8 +142,8 @@ class TranscribedSegment(ApiModel):
     temperature: float
     avg_logprob: float
     compression_ratio: float
-    no_speech_prob: float | None
-    """Null where the model cannot say."""
+    no_speech_prob: float
+    """How likely nobody speaks in its window; 0 where the model cannot say."""
 
 
 class TranscribedWord(ApiModel):
@@ -165,9 +159,8 @@ class Transcription(ApiModel):
     """The answer in the format `json`."""
 
     text: str
-    languages: list[SpokenLanguage] | None = None
     logprobs: list[TranscribedToken] | None = None
-    usage: TokensUsed | SecondsUsed | None = None
+    usage: SecondsUsed | None = None
 
 
 class VerboseTranscription(ApiModel):
@@ -197,7 +190,6 @@ class TranscriptDone(ApiModel):
 
     type: Literal["transcript.text.done"]
     text: str
-    languages: list[SpokenLanguage] | None = None
     logprobs: list[TranscribedToken] | None = None
     usage: TokensUsed | None = None
 

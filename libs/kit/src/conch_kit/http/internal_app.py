@@ -1,5 +1,6 @@
 """The router of internal services: token, request id, trace, and errors as answers; nothing else on the way."""
 
+import asyncio
 import hmac
 import logging
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from pydantic import SecretStr
 from conch_contracts import headers
 from conch_kit.errors import InternalError, MethodNotAllowed, NotFound, PermissionDenied, ServiceError
 from conch_kit.http.asgi import ASGIApp, ClientGone, Handler, Message, Receive, Scope, Send, header, respond
+from conch_kit.http.request_scope import shutting_down
 from conch_kit.logs import request_id_var
 from conch_kit.tracing import Tracer
 
@@ -73,6 +75,10 @@ class _InternalApp:
             if started:
                 raise
             await _answer(send, error, request_id)
+        except asyncio.CancelledError:  # of a request whose work has not begun, at the end of the server's drain
+            if started:
+                raise
+            await _answer(send, shutting_down(), request_id)
         except ClientGone:
             log.debug("The caller hung up.", extra={"path": scope["path"]})
         except Exception:

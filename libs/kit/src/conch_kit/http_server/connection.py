@@ -126,10 +126,10 @@ class HttpConnection(asyncio.Protocol):
     def answered(self) -> None:
         """Go on with the next request, or end; and watch that the caller reads the answer to this one."""
         request, self._answering = self._answering, None
-        if request is None or self._transport.is_closing():
+        if request is None:
             return
-        if not request.keeps_alive or self._server.closing:
-            self._end(whole=request.received and not self._unparsed.waiting)
+        if not request.keeps_alive or self._server.closing or self.gone:
+            self._end(whole=self.gone or (request.received and not self._unparsed.waiting))
         else:
             if self._awaited is Awaited.NOTHING:
                 self._await_next()
@@ -139,13 +139,14 @@ class HttpConnection(asyncio.Protocol):
         self._set_when()
 
     def close(self) -> None:
-        """End the connection behind what is written."""
-        self._transport.close()
+        """End the connection behind what is written, as long as the caller reads that."""
+        self._unread.close(self._server.now())
+        self._set_when()
 
     def finish(self) -> None:
         """End the connection after the answer that is under way, or now."""
         if self._answering is None:
-            self._transport.close()
+            self.close()
         else:
             self._answering.keeps_alive = False
 
@@ -168,7 +169,7 @@ class HttpConnection(asyncio.Protocol):
             elif awaited is Awaited.END and self._reading.lingers(now):
                 self._await(Awaited.END, LINGER_S)
             elif awaited is not Awaited.HEAD:
-                self._transport.close()
+                self.close()
             elif not self._transport.is_closing():
                 self._refuse(408, f"The request's head did not arrive within {self._limits.head_s:g} s.")
 
@@ -370,12 +371,11 @@ class HttpConnection(asyncio.Protocol):
         self._refused = True
         self._unparsed.clear()
         self._await(Awaited.NOTHING)
-        current, parsing, self._parsing = self._answering, self._parsing, None
+        current, parsing, self._answering, self._parsing = self._answering, self._parsing, None, None
         if current is not None:
             current.drop()
-            self._answering = None
             if current.begun:
-                self._transport.close()
+                self.close()
                 return
         if parsing is None or parsing is current:  # else it has its answer, and what was refused is the rest of it
             self._transport.write(refusal(self._server.refusal_form, self._head.target, status, message))
@@ -388,7 +388,7 @@ class HttpConnection(asyncio.Protocol):
         would never see the answer.
         """
         if whole:
-            self._transport.close()
+            self.close()
             return
         self._refused = True
         self._unparsed.clear()

@@ -1,11 +1,11 @@
-"""The end of an answer that waits for its caller to read it."""
+"""The end of what is written to a caller, while it waits for the caller to read it."""
 
 import asyncio
 from math import inf
 
 
 class UnreadEnd:
-    """Drops a connection of whose last answer nothing is read in a while.
+    """Drops a connection of whose last answer, whole or not, nothing is read in a while.
 
     All of it may wait in the buffer, and a connection that is closed stays open until that is empty.
     """
@@ -24,9 +24,14 @@ class UnreadEnd:
         self._size = self._transport.get_write_buffer_size()
         self.due = now + self._seconds if self._size else inf
 
+    def close(self, now: float) -> None:
+        """Close the connection behind what waits, and watch that."""
+        self._transport.close()
+        self.watch(now)
+
     def check(self, now: float, *, answering: bool) -> None:
         """Drop the connection if nothing was read meanwhile, unless an answer is under way, which is watched."""
-        if answering:
+        if answering and not self._transport.is_closing():
             self.due = inf
         elif self._transport.get_write_buffer_size() >= self._size:
             self._transport.abort()

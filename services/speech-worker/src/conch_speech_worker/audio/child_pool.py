@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -51,8 +52,8 @@ def _run_child(file: _Descriptor, wire: _Descriptor, limits: DecodingLimits, par
     from conch_speech_worker.audio.decoding import decode_in_child  # only children pay for its libraries
 
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        return
+    if os.getppid() != parent:  # it has ended, maybe before another one took the start
+        sys.exit(FORK_SERVER_LOST)
     with socket.socket(fileno=wire.detach()) as out:
         decode_in_child(file.detach(), out, limits)
 
@@ -113,8 +114,12 @@ class DecodingChildren:
         server = fork_server_id()
         arguments = (_Descriptor(file), _Descriptor(wire), limits, server)
         process = self._context.Process(target=_run_child, args=arguments, daemon=True)
-        with self._looked_at:
-            process.start()
+        try:
+            with self._looked_at:
+                process.start()
+        except (EOFError, ConnectionError):  # the fork server has ended, or is about to
+            _wait_for_end(server)
+            raise
         return _StartedChild(process, server)
 
     async def _exit_code(self, child: "_StartedChild") -> int | None:

@@ -1,7 +1,8 @@
 """Reads what children decode, and decides what the end of one means.
 
 A child that its file breaks says so by how it ends, or works on and on without a result. One that is killed or held up
-from outside, as the kernel does where a machine lacks memory, says nothing of its file: another one decodes it again.
+from outside, as the kernel does where a machine lacks memory, says nothing of its file, no more than one that cannot be
+started: another one decodes it again.
 Decoders give the same samples each time, so those that are known are passed over, and whoever reads them does not
 notice.
 """
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 READ_BYTES = 64 * 1024
 FORK_SERVER_LOST = 255
-"""What multiprocessing calls the exit status of a child whose fork server has ended, and the child with it."""
+"""The exit status of a child whose fork server has ended, and the child with it, as multiprocessing has it."""
 _MOST_FRAME_BYTES = 4 * 1024 * 1024
 _MOST_STARTS = 2
 """Children that a file may take; where more are killed, the machine cannot do it now."""
@@ -62,7 +63,7 @@ class DecodedSound:
     """The samples of one file as they are decoded; a context manager that ends its child."""
 
     def __init__(self, start: Callable[[], AbstractAsyncContextManager[DecodingChild]], silence_s: float) -> None:
-        """`start` gives a child that decodes the file from its beginning."""
+        """`start` gives a child that decodes the file from its beginning; raises EOFError and OSError."""
         self._start = start
         self._silence_s = silence_s
         self._running = AsyncExitStack()
@@ -106,10 +107,16 @@ class DecodedSound:
         return b""
 
     async def _begin(self) -> None:
-        self._child = await self._running.enter_async_context(self._start())
-        self._frames = FrameReader(_MOST_FRAME_BYTES)
-        self._known_bytes = self._given_bytes
+        """Have a child decode the file; raises Unavailable where none can be started."""
         self._starts += 1
+        try:
+            self._child = await self._running.enter_async_context(self._start())
+        except (EOFError, OSError) as failure:
+            log.warning("A decoder cannot be started.", extra={"error": repr(failure), "starts": self._starts})
+            await self._begin_again()
+        else:
+            self._frames = FrameReader(_MOST_FRAME_BYTES)
+            self._known_bytes = self._given_bytes
 
     def _unknown(self, samples: bytes) -> bytes:
         known = min(self._known_bytes, len(samples))
@@ -133,9 +140,11 @@ class DecodedSound:
         await self._begin_again()
 
     async def _begin_again(self) -> None:
-        """Have another child decode the file; raises Unavailable where that one was killed or held up as well."""
+        """Have another child decode the file; raises Unavailable where that one cannot do it either."""
         if self._starts == _MOST_STARTS:
-            raise Unavailable("The worker's decoders are killed or held up from outside; send the file again.")
+            raise Unavailable(
+                "The worker's decoders cannot be started, or are killed or held up from outside; send the file again."
+            )
         await self._running.aclose()
         await self._begin()
 

@@ -30,22 +30,29 @@ def language_id_of(request: TranscribeRequest, vocabulary: TranscriptVocabulary)
     """Return the id of the language that a request names; None where it names none. Raises InvalidRequest."""
     if request.language is None or not request.target.multilingual:
         return None
-    found = vocabulary.languages.get(request.language)
-    if found is None:
-        raise InvalidRequest(
-            f"This model does not know the language '{request.language}'.", param="language", code="invalid_value"
-        )
-    return found
+    return _language_id("language", request.language, vocabulary)
+
+
+def candidate_ids(request: TranscribeRequest, vocabulary: TranscriptVocabulary) -> tuple[int, ...]:
+    """Return the ids among which the language is looked for; none where it may be any. Raises InvalidRequest."""
+    return tuple(_language_id("languages", code, vocabulary) for code in request.languages)
 
 
 def window_parameters(
     request: TranscribeRequest, prompt_ids: int, vocabulary: TranscriptVocabulary
 ) -> SpeechParameters:
-    """Return the parameters of one window."""
+    """Return the parameters of one window behind so many ids of a prompt; raises InvalidRequest."""
     given = request.parameters
     return changed(
         given,
         max_tokens=max(1, min(given.max_tokens, request.target.context - prompt_ids)),
-        languages=tuple(vocabulary.languages[code] for code in request.languages if code in vocabulary.languages),
+        languages=candidate_ids(request, vocabulary),
         word_times=request.words,
     )
+
+
+def _language_id(param: str, code: str, vocabulary: TranscriptVocabulary) -> int:
+    found = vocabulary.languages.get(code)
+    if found is None:
+        raise InvalidRequest(f"This model does not know the language '{code}'.", param=param, code="invalid_value")
+    return found

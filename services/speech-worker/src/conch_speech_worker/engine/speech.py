@@ -49,8 +49,7 @@ class SpeechCalls:
             timeout_s=timeout_s,
             most_bytes=MAX_CONTROL_BYTES,  # thousands of times what a window holds
         )
-        language: int | None = None
-        no_speech: float | None = None
+        told: tuple[int | None, float | None] = None, None
         async with aclosing(stream):
             async for response in stream:
                 self._alive()
@@ -58,13 +57,14 @@ class SpeechCalls:
                     continue
                 outputs = Outputs(response)
                 if outputs.has(dialect.LANGUAGE_ID):
-                    language, no_speech = _told(outputs)
+                    told = _told(outputs)
                 if outputs.has(dialect.FINISH_REASON):
-                    return _heard(outputs, parameters, language, no_speech, prompt)
+                    return _heard(outputs, parameters, told, prompt, request.target.context)
         raise EngineLost("The engine ended its answer without saying why.")
 
 
 def _told(outputs: Outputs) -> tuple[int, float]:
+    """Return the language's id, and how likely nobody speaks."""
     languages, probabilities = outputs.ints(dialect.LANGUAGE_ID), outputs.floats(dialect.NO_SPEECH_PROB)
     if len(languages) != 1 or len(probabilities) != 1:
         raise MalformedResponse("Expected one language and one probability for a window.")
@@ -74,13 +74,15 @@ def _told(outputs: Outputs) -> tuple[int, float]:
 def _heard(
     outputs: Outputs,
     parameters: SpeechParameters,
-    language: int | None,
-    no_speech: float | None,
+    told: tuple[int | None, float | None],
     prompt: Sequence[int],
+    most_ids: int,
 ) -> HeardWindow:
     if outputs.texts(dialect.FINISH_REASON) == [dialect.FINISH_CANCELLED.encode()]:
         raise EngineLost("The engine cancelled the window.")
     ids, logprobs = outputs.ints(dialect.TOKEN_IDS), outputs.floats(dialect.LOGPROBS)
+    if len(ids) > most_ids:  # to make text of them would hold up all other requests
+        raise MalformedResponse(f"Expected at most {most_ids} ids for a window, found {len(ids)}.")
     times = outputs.floats(dialect.TOKEN_TIMES) if parameters.word_times and ids else None
     averages, temperatures = outputs.floats(dialect.AVG_LOGPROB), outputs.floats(dialect.TEMPERATURE)
     if (
@@ -92,6 +94,7 @@ def _heard(
         or any(number < 0 for number in ids)
     ):
         raise MalformedResponse("The engine's tensors do not fit each other.")
+    language, no_speech = told
     return HeardWindow(
         ids=ids,
         logprobs=logprobs,

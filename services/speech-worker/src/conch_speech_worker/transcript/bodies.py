@@ -46,7 +46,7 @@ def _plain(
     said: dict[str, Any] = {"text": text_of(segments)}
     if request.logprobs:
         said["logprobs"] = [entry for segment in segments for entry in logprobs_of(segment, vocabulary)]
-    return {**said, "usage": usage_object(request, usage)}
+    return {**said, "usage": _seconds(usage)}
 
 
 def _verbose(
@@ -98,23 +98,6 @@ def logprobs_of(segment: Segment, vocabulary: TranscriptVocabulary) -> list[dict
 def _token(raw: bytes) -> str:
     """Return a token as text, where a byte of a character of several tokens is a backslash, x and two hex digits."""
     return raw.decode(errors="backslashreplace")
-
-
-def usage_object(request: TranscribeRequest, usage: SpeechUsage) -> dict[str, Any]:
-    """Return the usage as the answer has it."""
-    return tokens_object(usage) if request.usage_in_tokens else _seconds(usage)
-
-
-def tokens_object(usage: SpeechUsage) -> dict[str, Any]:
-    """Return the usage in tokens."""
-    given = usage.prompt_tokens + usage.audio_tokens
-    return {
-        "type": "tokens",
-        "input_tokens": given,
-        "output_tokens": usage.completion_tokens,
-        "total_tokens": given + usage.completion_tokens,
-        "input_token_details": {"text_tokens": usage.prompt_tokens, "audio_tokens": usage.audio_tokens},
-    }
 
 
 def _seconds(usage: SpeechUsage) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import orjson
 
 from conch_contracts.messages.transcription import SpeechTask, SpeechUsage, TranscribeRequest
 from conch_kit.errors import ServiceError
-from conch_speech_worker.transcript.bodies import logprobs_of, tokens_object
+from conch_speech_worker.transcript.bodies import logprobs_of
 from conch_speech_worker.transcript.segments import Segment
 from conch_speech_worker.vocabulary import TranscriptVocabulary
 
@@ -78,7 +78,7 @@ class EventFrames:
         event: dict[str, Any] = {"type": "transcript.text.done", "text": self._texts.text}
         if self._shows_logprobs:
             event["logprobs"] = self._logprobs
-        return _frame({**event, "usage": tokens_object(usage)}) + DONE
+        return _frame({**event, "usage": _tokens(usage)}) + DONE
 
 
 class ChunkFrames:
@@ -116,7 +116,20 @@ class ChunkFrames:
         return _frame(chunk)
 
 
+def _tokens(usage: SpeechUsage) -> dict[str, Any]:
+    """Return the usage as OpenAI's events have it."""
+    given = usage.prompt_tokens + usage.audio_tokens
+    return {
+        "type": "tokens",
+        "input_tokens": given,
+        "output_tokens": usage.completion_tokens,
+        "total_tokens": given + usage.completion_tokens,
+        "input_token_details": {"text_tokens": usage.prompt_tokens, "audio_tokens": usage.audio_tokens},
+    }
+
+
 def _counts(usage: SpeechUsage) -> dict[str, int]:
+    """Return it as vLLM's chunks have it."""
     given = usage.prompt_tokens + usage.audio_tokens
     return {
         "prompt_tokens": given,

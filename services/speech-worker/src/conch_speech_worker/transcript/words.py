@@ -7,6 +7,9 @@ from typing import Protocol
 
 _UNFINISHED = "\ufffd"
 """What stands for bytes that are no whole character yet."""
+_MOST_IDS = 4
+"""That a character may have: one for each of its bytes. More are looked at together in vain, and each time from the
+first one on."""
 
 
 class TextOfIds(Protocol):
@@ -64,7 +67,7 @@ def _characters(ids: Sequence[int], times: Sequence[float], vocabulary: TextOfId
     first = 0
     for index in range(len(ids)):
         text = vocabulary.text(ids[first : index + 1])
-        if _UNFINISHED in text and index + 1 < len(ids):
+        if _UNFINISHED in text and index - first + 1 < _MOST_IDS and index + 1 < len(ids):
             continue
         yield _Unit(text, times[first], times[index + 1])
         first = index + 1
