@@ -287,7 +287,7 @@ async def _replaced(world: Plane, model: str, *command: str) -> None:
     """Do something that replaces the model's one pod and wait until that has happened."""
     before = _pods(world, model)
     world.namespace.kubectl(*command)
-    await eventually(lambda: len(now := _pods(world, model)) == 1 and now != before, "another pod", timeout_s=60)
+    await eventually(lambda: len(now := _pods(world, model)) == 1 and now != before, "another pod", timeout_s=120)
     world.wait_ready(model)
 
 

@@ -41,7 +41,7 @@ def test_a_model_rests_without_a_pod_and_comes_back_when_something_is_held_for_i
         with GatewayWord(redis, f"{world.namespace.name}/tiny-chat") as gateway:
             gateway.says()
             wait_until(lambda: said()["replicas"] == 0, "no engine", 120, 0.5)
-            assert replicas() == 0
+            wait_until(lambda: replicas() == 0, "a Deployment without a pod", 60)
             wait_until(lambda: ready().get("reason") == "ScaledToZero", "the word of it", 60, 0.5)
             assert (ready()["status"], said()["scaling"]["desired"], said()["wantedReplicas"]) == ("True", 0, 0)
             assert world.namespace.get("modeldeployment", "tiny-chat")["spec"]["replicas"] == 1

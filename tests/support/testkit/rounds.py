@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -176,5 +177,5 @@ async def world_of(tmp_path: Path, scaling: Scaling | None = None) -> AsyncItera
     (folder / "config.json").write_text(json.dumps({"vocab_size": 1, "max_position_embeddings": 8}))
     (folder / "model.safetensors").write_bytes(b"")
     willing = WillingEngines()
-    async with Prober(willing, lambda: None, Cadence(starting_s=0, serving_s=0)) as prober:
+    async with Prober(willing, lambda: None, Cadence(starting_s=0, starting_per_s=inf, serving_s=0)) as prober:
         yield World(tmp_path, prober, willing, scaling)

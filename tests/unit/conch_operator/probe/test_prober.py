@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Callable
+from math import inf
 
 import pytest
 
@@ -15,7 +16,7 @@ REFUSED = NoAnswer(Reason.ENGINE_LOAD_FAILED, "no such layer")
 SILENT = NoAnswer(Reason.ENGINE_PROBE_FAILED, "silent", silent=True)
 GONE = NoAnswer(Reason.ENGINE_PROBE_FAILED, "not healthy", dead=True)
 BUSY = NoAnswer(Reason.ENGINE_PROBE_FAILED, "Exceeds maximum queue size", busy=True)
-AT_ONCE = Cadence(starting_s=0, serving_s=0)
+AT_ONCE = Cadence(starting_s=0, starting_per_s=inf, serving_s=0)
 
 
 class ScriptedEngine:
@@ -61,7 +62,9 @@ async def test_the_verdict_follows_the_answers(answers: list[NoAnswer | None], v
 
 async def test_a_server_that_could_not_load_its_model_has_to_go_after_a_while() -> None:
     engine = ScriptedEngine(None, REFUSED)
-    async with Prober(engine, lambda: None, Cadence(starting_s=0, serving_s=0, reload_s=0)) as prober:
+    async with Prober(
+        engine, lambda: None, Cadence(starting_s=0, starting_per_s=inf, serving_s=0, reload_s=0)
+    ) as prober:
         prober.set_targets({"key": TARGET})
         await engine.finished.wait()
         assert prober.verdict("key") == Probe(ProbeVerdict.DEAD, Reason.ENGINE_LOAD_FAILED, "no such layer")
