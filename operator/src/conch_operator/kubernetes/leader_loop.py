@@ -44,8 +44,14 @@ LONGEST_PAUSE_S = 1.0
 """However long the last round took."""
 _NOT_DEFINED = 404
 """What the API server says of a kind that it does not know: the definitions may be those of an earlier version."""
+LONGEST_ROUND_S = 300.0
+"""Every call of a round has a deadline of its own; a round of a thousand models has taken some seconds at most."""
 UNSETTLED_S = 1.0
 """Until the next round while a model is not ready, or not all there for which its spec asks."""
+
+
+class RoundHangs(Exception):
+    """A round that does not end; only a new process can be trusted to do better."""
 
 
 @dataclass(slots=True)
@@ -146,7 +152,7 @@ class LeaderLoop:
         self._wake.set()
 
     async def run(self) -> None:
-        """Run rounds until it is cancelled; then another operator counts the models."""
+        """Run rounds until it is cancelled; then another operator counts the models. Raises RoundHangs."""
         try:
             await self._rounds()
         finally:
@@ -185,11 +191,14 @@ class LeaderLoop:
         began = time.perf_counter()
         result = "error"
         try:
-            statuses = await self._round.run()
+            async with asyncio.timeout(LONGEST_ROUND_S):
+                statuses = await self._round.run()
             self._models = len(statuses)
             self._settled = all(status.settled for status in statuses.values())
             self._metrics.count(statuses)
             result = "ok"
+        except TimeoutError:
+            raise RoundHangs(f"A round has not ended within {LONGEST_ROUND_S:g} s.") from None
         finally:
             self._metrics.reconciles.labels(result).inc()
             self._took_s = time.perf_counter() - began

@@ -11,7 +11,7 @@ from conch_contracts.names import ModelId
 from conch_operator.kubernetes import leader_loop
 from conch_operator.kubernetes.api.client import ApiError
 from conch_operator.kubernetes.api.kinds import ENGINE_POOL, MODEL_DEPLOYMENT, Kind, Object
-from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderRound
+from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderRound, RoundHangs
 from conch_operator.metrics import EnginesOfModel, OperatorMetrics
 from conch_operator.reconcile.status import ModelStatus, Statuses, describe
 from conch_operator.state import Desired, Observed, Published
@@ -213,3 +213,15 @@ async def test_the_pause_after_a_round(
     with pytest.raises(asyncio.CancelledError):
         await loop.run()
     assert pauses == [pause_s]
+
+
+async def test_a_round_that_hangs_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hangs(OneModel):
+        async def run(self) -> Statuses:
+            await asyncio.Event().wait()
+            return {}
+
+    monkeypatch.setattr(leader_loop, "LONGEST_ROUND_S", 0.01)
+    loop = LeaderLoop(Hangs(), OperatorMetrics.on(CollectorRegistry()), 60.0, asyncio.Event())
+    with pytest.raises(RoundHangs):
+        await asyncio.wait_for(loop.run(), 30)
