@@ -12,7 +12,6 @@ from datetime import datetime
 from http import HTTPStatus
 from http.client import HTTPResponse, HTTPSConnection
 from pathlib import Path
-from socket import SHUT_RDWR
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -62,11 +61,7 @@ class Api:
                 answer.read()
                 time.sleep(int(answer.headers["Retry-After"]))  # of a kind that it has just learned
             assert answer.status == HTTPStatus.OK, answer.read()
-            channel = own.sock
-            try:
-                yield map(json.loads, answer)
-            finally:
-                channel.shutdown(SHUT_RDWR)  # another thread may be reading
+            yield map(json.loads, answer)
 
     def moment_of(self, path: str, what: Callable[[Object], bool], **query: str) -> float:
         """Watch until an object is as asked; return that moment, of `time.perf_counter`."""
