@@ -40,6 +40,9 @@ class KeptWrites(asyncio.Transport):
         assert not self.closed, "A closed transport is written to."
         self.written += data
 
+    def is_closing(self) -> bool:
+        return self.closed
+
     def close(self) -> None:
         self.closed = True
         self.reads.set()

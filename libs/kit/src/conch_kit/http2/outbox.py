@@ -106,7 +106,7 @@ class Outbox:
 
     def flush(self) -> None:
         """Write now what was collected in this turn."""
-        if self._transport is not None and self._frames:
+        if self._frames and self._transport is not None and not self._transport.is_closing():
             self._transport.write(b"".join(self._frames))
         self._frames.clear()
 
