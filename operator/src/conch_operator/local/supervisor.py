@@ -170,12 +170,16 @@ class SupervisedProcess:
                 await self._run_once()
                 if time.monotonic() - started > _STABLE_AFTER_S:
                     pause_s = _FIRST_PAUSE_S
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause_s):
-                        await self._stopping.wait()
+                await self._rest(pause_s)
                 pause_s = min(2 * pause_s, self._policy.longest_pause_s)
         finally:
             self._enter(EnginePhase.STOPPING)
+
+    async def _rest(self, pause_s: float) -> None:
+        """Wait so long, or until told to stop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._stopping.wait()
 
     async def _run_once(self) -> None:
         try:
