@@ -124,6 +124,8 @@ class SupervisedProcess:
         self.phase = EnginePhase.STARTING
         self.incarnation = 0
         self.detail = ""
+        self.cause = ""
+        """What the last process that ended by itself said of it, in one line."""
         self.pid: int | None = None
         self.first_exit: int | None = None
         """How the first process ended by itself: its exit status, or its signal as a negative number."""
@@ -185,9 +187,10 @@ class SupervisedProcess:
         try:
             command = await self._command()
         except LaunchError as error:
-            self.detail = f"cannot be started: {error}"
+            self.detail, self.cause = f"cannot be started: {error}", ""
             self._enter(EnginePhase.EXITED)
             return
+        log_began = command.log.stat().st_size if command.log.exists() else 0
         process = await self._supervisor.spawn(command)
         try:
             self.pid = process.pid
@@ -199,7 +202,8 @@ class SupervisedProcess:
                 await self._end(process)
             else:
                 self.first_exit = process.returncode if self.incarnation == 1 else self.first_exit
-                self.detail = _how_it_ended(process.returncode, exit_cause(command.log))
+                self.cause = exit_cause(command.log, log_began)
+                self.detail = _how_it_ended(process.returncode, self.cause)
                 self._enter(EnginePhase.EXITED)
         finally:
             if process.returncode is None:

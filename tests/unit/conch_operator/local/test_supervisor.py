@@ -76,6 +76,16 @@ async def test_what_an_ended_process_has_left_is_killed_and_how_it_ended_is_told
         process.stop()
 
 
+async def test_one_that_says_nothing_has_not_said_what_another_one_said_before_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("I fell.\n")
+    async with Supervisor() as supervisor:
+        process = supervisor.supervise("silent", always(log, "sh", "-c", "kill -KILL $$"), nothing)
+        await eventually(lambda: process.phase is EnginePhase.EXITED, "its end")
+        assert (process.detail, process.cause) == ("was killed by SIGKILL.", "")
+        process.kill()
+
+
 async def test_when_the_supervisor_fails_nothing_is_left_of_what_it_started(tmp_path: Path) -> None:
     log = tmp_path / "log"
 
