@@ -181,6 +181,33 @@ def test_validate_knows_what_a_pool_takes_on_a_cluster(tmp_path: Path) -> None:
     assert "PersistentVolumeClaims need a cluster" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("pool: encoders", "pool: nobody"), "spec.placement.pool: no file has an EnginePool local/nobody"),
+        (
+            ("pool: encoders", "pool: encoders\n    sizeHint: 501Mi"),
+            "spec.placement.sizeHint: 501Mi is more than the memory of the EnginePool local/encoders, 500Mi",
+        ),
+        (("name: tiny-reranker", "name: tiny-classifier"), "local/tiny-classifier is already defined at"),
+    ],
+    ids=["no such pool", "larger than its pool", "defined twice"],
+)
+def test_validate_calls_nothing_ok_that_has_a_fault(tmp_path: Path, change: tuple[str, str], says: str) -> None:
+    text = (EXAMPLE.parent / "encoder-pool.yaml").read_text().replace("path: ", f"path: {EXAMPLE.parent}/")
+    file, (before, after) = tmp_path / "models.yaml", change
+    end = len(text) if before.startswith("name") else text.rindex(before)
+    file.write_text(text[:end].replace(before, after) + text[end:])
+    result = conch("validate", str(file), cwd=tmp_path)
+    assert result.returncode == 1
+    fault = result.stderr.splitlines()[0]
+    assert says in fault
+    faulty = fault.partition(": ")[0]
+    said_ok = [line.partition(": ")[0] for line in result.stdout.splitlines()]
+    assert len(said_ok) == 2
+    assert faulty not in said_ok
+
+
 def test_validate_warns_of_a_name_that_two_models_want(tmp_path: Path) -> None:
     first, second = Path(example(tmp_path)), tmp_path / "second.yaml"
     text = first.read_text().replace("name: tiny-chat", "name: other", 1)

@@ -106,3 +106,24 @@ async def test_a_wish_that_comes_while_an_old_one_is_taken_out_stays(server: Red
     assert await WokenModels(client, wished_anew).read() == {}
     assert await client.execute("HGETALL", WAKES_KEY) == [MODEL.encode(), b"2000"]
     assert await WokenModels(client, lambda: 1000.0).read() == {MODEL: 2000.0}
+
+
+async def test_wishes_that_redis_has_lost_are_written_again_by_whoever_has_read_them(client: RedisClient) -> None:
+    other, now = ModelId("local/other"), 1000.0
+    writer, readers = (
+        LoadWriter(client, "g", _Gateway("g").record),
+        [WokenModels(client, lambda: now) for _ in range(2)],
+    )
+    await writer.wake(MODEL, 600, clock=lambda: now)
+    await writer.wake(other, 60, clock=lambda: now)
+    for reader in readers:
+        await reader.read()
+    await client.execute("FLUSHALL")
+    await writer.wake(MODEL, 10, clock=lambda: now)  # of two wishes the longer one counts
+    await writer.wake(other, 70, clock=lambda: now)
+    for reader in (*readers, WokenModels(client, lambda: now)):
+        assert await reader.read() == {MODEL: 1600.0, other: 1070.0}
+    now = 1070.0
+    for reader in (*readers, WokenModels(client, lambda: now)):
+        assert await reader.read() == {MODEL: 1600.0}
+    assert await client.execute("HGETALL", WAKES_KEY) == [MODEL.encode(), b"1600"]

@@ -9,9 +9,10 @@ from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import ServedName
 from conch_contracts.records import ModelKind
 from conch_contracts.spec.addresses import LEADS_BACK, leads_back
+from conch_contracts.spec.quantities import quantity_value
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.cli.input_files import pool_claims
-from conch_operator.manifests.yaml_files import Manifest, ParsedManifests, read, unknown_pools
+from conch_operator.manifests.yaml_files import Manifest, ParsedManifests, PoolManifest, read, unknown_pools
 from conch_operator.model_folder.chat_template import read_chat_template
 from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.reader import read_source
@@ -38,17 +39,15 @@ def run(arguments: argparse.Namespace) -> int:
     faults = [*reading.faults, *(() if arguments.cluster else unknown_pools(reading))]
     shared = [*_shared_names(reading.manifests), *_other_defaults(reading.manifests)]
     for manifest in reading.manifests:
-        found = list(_faults(manifest, on_cluster=arguments.cluster))
-        if arguments.cluster:
-            found += _placement_faults(manifest, reading)
-        faults += found
-        if not found:
-            print(f"{manifest.file}:{manifest.line}: {manifest.deployment.model_id} ok")
-    for one in reading.pools:
-        found = [] if arguments.cluster else list(pool_claims(one))
-        faults += found
-        if not found:
-            print(f"{one.file}:{one.line}: {one.pool.pool_id} ok")
+        faults += _faults(manifest, on_cluster=arguments.cluster)
+        faults += _placement_faults(manifest, reading, on_cluster=arguments.cluster)
+    for one in () if arguments.cluster else reading.pools:
+        faults += pool_claims(one)
+    models = ((_place(one), one.deployment.model_id) for one in reading.manifests)
+    pools = ((_place(one), one.pool.pool_id) for one in reading.pools)
+    for place, name in (*models, *pools):
+        if not any(fault.startswith(place) for fault in faults):
+            print(f"{place} {name} ok")
     for line in (*faults, *shared):
         print(line, file=sys.stderr)
     return 1 if faults else 0
@@ -79,7 +78,7 @@ def _other_defaults(manifests: Sequence[Manifest]) -> Iterator[str]:
 
 def _faults(manifest: Manifest, *, on_cluster: bool) -> Iterator[str]:
     """Yield what is wrong with the folder and the chat template that a model names."""
-    place = f"{manifest.file}:{manifest.line}: {manifest.deployment.model_id}"
+    place = f"{_place(manifest)} {manifest.deployment.model_id}"
     spec = manifest.deployment.spec
     template = spec.tokenizer.chat_template
     model = DesiredModel(manifest.deployment, manifest.file.resolve().parent, created=0)
@@ -98,15 +97,29 @@ def _faults(manifest: Manifest, *, on_cluster: bool) -> Iterator[str]:
             yield f"{place}: {error}"
 
 
-def _placement_faults(manifest: Manifest, reading: ParsedManifests) -> Iterator[str]:
+def _placement_faults(manifest: Manifest, reading: ParsedManifests, *, on_cluster: bool) -> Iterator[str]:
     """Yield what keeps a model out of the pool that it names; one that is in no file may be on the cluster."""
     deployment, pool_id = manifest.deployment, manifest.deployment.pool_id
     if pool_id is None:
         return
+    place = f"{_place(manifest)} {deployment.model_id}"
     pool = next((one.pool.spec for one in reading.pools if one.pool.pool_id == pool_id), None)
-    for fault in (spec_fault(deployment), None if pool is None else pool_fault(deployment, pool_id, pool)):
-        if fault is not None:
-            yield f"{manifest.file}:{manifest.line}: {deployment.model_id}: {fault.message}"
+    if on_cluster:
+        for fault in (spec_fault(deployment), None if pool is None else pool_fault(deployment, pool_id, pool)):
+            if fault is not None:
+                yield f"{place}: {fault.message}"
+    placement = deployment.spec.placement
+    hint = None if placement is None else placement.size_hint
+    if pool is not None and hint is not None and quantity_value(hint) > quantity_value(pool.memory):
+        yield (
+            f"{place}: spec.placement.sizeHint: {hint} is more than the memory of the EnginePool {pool_id}, "
+            f"{pool.memory}: lower it to what the model takes, or raise spec.memory of the pool"
+        )
+
+
+def _place(found: Manifest | PoolManifest) -> str:
+    """Return how every fault of this object begins."""
+    return f"{found.file}:{found.line}:"
 
 
 def _addresses(spec: ModelSpec) -> dict[str, str | None]:

@@ -71,9 +71,11 @@ class Console:
         self._models = frozenset(statuses)
 
     def welcome(self, url: str, statuses: Statuses, kinds: Mapping[ModelId, ModelKind]) -> None:
-        """Print once how to call what is served."""
+        """Print once how to call what is served; `kinds`: of every model that has a status."""
+        if self._welcomed:
+            return
         ready = [(kinds[model], status.served_names[0]) for model, status in statuses.items() if status.ready]
-        if self._welcomed or not ready:
+        if not ready:
             return
         self._welcomed = True
         self.step(f"everything is ready: {', '.join(name for _, name in ready)}")

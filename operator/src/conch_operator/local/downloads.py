@@ -13,7 +13,6 @@ from conch_operator.download.errors import parse_last_line
 from conch_operator.download.file_selection import selection_for
 from conch_operator.download.folder_name import folder_name
 from conch_operator.download.resumable_download import progress_of
-from conch_operator.local.exit_cause import exit_cause
 from conch_operator.local.model_folders import ModelFolders
 from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.supervisor import Command, RestartPolicy, SupervisedProcess, Supervisor
@@ -62,7 +61,7 @@ class Downloads:
         folder = self.folder(model)
         process = self._running.get(folder)
         if process is not None and process.phase is EnginePhase.EXITED:
-            cause = parse_last_line(exit_cause(self._log(folder)))
+            cause = parse_last_line(process.cause)
             reason, message = cause or (Reason.DOWNLOAD_FAILED, f"The download {process.detail}")
             return SourceFault(reason, f"{message} It is tried again.")
         progress = progress_of(folder)

@@ -19,10 +19,13 @@ _HARMLESS = re.compile(r"CudaDriverHelper has not been initialized")
 _ERROR = re.compile(r"\b(error|fatal|failed|cannot|can't|could not)\b|\w(Error|Exception)\b", re.IGNORECASE)
 
 
-def exit_cause(log: Path) -> str:
-    """Return one line that says why the process ended, empty when it wrote nothing."""
+def exit_cause(log: Path, since: int) -> str:
+    """Return one line that says why a process ended, empty when it wrote nothing.
+
+    `since`: how many bytes the log had when the process began; what stands before that is of another one.
+    """
     try:
-        lines = _tail(log)
+        lines = _tail(log, since)
     except OSError:
         return ""
     records = [_record(line) for line in lines]
@@ -42,12 +45,12 @@ def one_line(text: str) -> str:
     return flat if len(flat) <= _LONGEST else flat[:_LONGEST] + "…"
 
 
-def _tail(log: Path) -> list[str]:
-    """Return the last whole lines of a file, without empty ones."""
+def _tail(log: Path, since: int) -> list[str]:
+    """Return the last whole lines of a file from a position on, without empty ones."""
     with log.open("rb") as file:
-        start = max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES)
+        start = max(since, file.seek(0, os.SEEK_END) - _TAIL_BYTES)
         file.seek(start)
-        if start:
+        if start > since:
             file.readline()
         return [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
 

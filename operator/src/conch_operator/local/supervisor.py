@@ -124,6 +124,8 @@ class SupervisedProcess:
         self.phase = EnginePhase.STARTING
         self.incarnation = 0
         self.detail = ""
+        self.cause = ""
+        """What the last process that ended by itself said of it, in one line."""
         self.pid: int | None = None
         self.first_exit: int | None = None
         """How the first process ended by itself: its exit status, or its signal as a negative number."""
@@ -170,20 +172,25 @@ class SupervisedProcess:
                 await self._run_once()
                 if time.monotonic() - started > _STABLE_AFTER_S:
                     pause_s = _FIRST_PAUSE_S
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause_s):
-                        await self._stopping.wait()
+                await self._rest(pause_s)
                 pause_s = min(2 * pause_s, self._policy.longest_pause_s)
         finally:
             self._enter(EnginePhase.STOPPING)
+
+    async def _rest(self, pause_s: float) -> None:
+        """Wait so long, or until told to stop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._stopping.wait()
 
     async def _run_once(self) -> None:
         try:
             command = await self._command()
         except LaunchError as error:
-            self.detail = f"cannot be started: {error}"
+            self.detail, self.cause = f"cannot be started: {error}", ""
             self._enter(EnginePhase.EXITED)
             return
+        log_began = command.log.stat().st_size if command.log.exists() else 0
         process = await self._supervisor.spawn(command)
         try:
             self.pid = process.pid
@@ -195,7 +202,8 @@ class SupervisedProcess:
                 await self._end(process)
             else:
                 self.first_exit = process.returncode if self.incarnation == 1 else self.first_exit
-                self.detail = _how_it_ended(process.returncode, exit_cause(command.log))
+                self.cause = exit_cause(command.log, log_began)
+                self.detail = _how_it_ended(process.returncode, self.cause)
                 self._enter(EnginePhase.EXITED)
         finally:
             if process.returncode is None:

@@ -45,6 +45,7 @@ from conch_operator.routes.known_routes import KnownRoutes
 from conch_operator.scaling.autoscaler import Autoscaler
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.scaling.demand_reader import DemandReader
+from conch_operator.state import Desired
 
 _STARTING_ROUND_S = 0.1
 _ROUND_S = 1.0
@@ -132,11 +133,12 @@ class UpSession:
     async def _rounds(self, reconciler: Reconciler, supervisor: Supervisor, reader: RegistryReader) -> None:
         while not self._stopping.is_set():
             self._wake.clear()
-            self._statuses = await reconciler.reconcile(self._models.current, self._statuses)
+            desired = self._models.current  # which a file may replace before the round is over
+            self._statuses = await reconciler.reconcile(desired, self._statuses)
             if needs_media(reader.snapshot.routes.values()):
                 self._services.start_media(supervisor, self._wake.set)
             urls = self._urls()
-            all_ready = self._report(urls)
+            all_ready = self._report(urls, desired)
             self._end_without_gateway()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_ROUND_S if all_ready else _STARTING_ROUND_S):
@@ -159,14 +161,14 @@ class UpSession:
             await asyncio.sleep(_REDIS_POLL_S)
             waited_s += _REDIS_POLL_S
 
-    def _report(self, urls: Mapping[str, str]) -> bool:
-        """Report what changed; return whether everything serves."""
+    def _report(self, urls: Mapping[str, str], desired: Desired) -> bool:
+        """Report what a round for these models has changed; return whether everything serves."""
         self._console.services(self._services.processes, urls)
         self._console.models(self._statuses)
         write_report(self._state.status, urls.get(GATEWAY), self._services.processes, self._statuses)
         all_ready = GATEWAY in urls and all(status.ready for status in self._statuses.values())
         if all_ready:
-            kinds = {model.id: model.deployment.spec.kind for model in self._models.current.models}
+            kinds = {model.id: model.deployment.spec.kind for model in desired.models}
             self._console.welcome(urls[GATEWAY], self._statuses, kinds)
         return all_ready
 

@@ -73,6 +73,16 @@ async def test_wishes_are_known_though_redis_does_not_let_the_old_ones_go() -> N
     assert await WokenModels(redis, clock=lambda: 100.0).read() == {"team/b": 200.0}  # type: ignore[arg-type]
 
 
+async def test_a_wish_counts_until_it_is_over_though_redis_has_lost_it_and_takes_it_no_more() -> None:
+    times = iter((100.0, 101.0, 199.0, 200.0))
+    redis = Redis([b"team/a", b"200"], [], RegistryUnavailable("silent"), [], RegistryError("OOM"), [])
+    woken = WokenModels(redis, clock=lambda: next(times))  # type: ignore[arg-type]
+    for _ in range(3):
+        assert await woken.read() == {"team/a": 200.0}
+    assert await woken.read() == {}
+    assert len(redis.asked) == 6  # what is over is not written
+
+
 async def test_a_writer_that_has_written_nothing_does_not_ask_whether_it_stands() -> None:
     redis = Redis()
     assert not await RegistryWriter(redis).is_current()  # type: ignore[arg-type]

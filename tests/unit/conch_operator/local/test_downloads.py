@@ -18,7 +18,7 @@ class Noting:
         self.processes: list[SimpleNamespace] = []
 
     def supervise(self, name: str, command: object, changed: object, policy: RestartPolicy) -> SimpleNamespace:
-        process = SimpleNamespace(phase=EnginePhase.RUNNING, detail="", stopped=False, policy=policy)
+        process = SimpleNamespace(phase=EnginePhase.RUNNING, detail="", cause="", stopped=False, policy=policy)
         process.stop = lambda: setattr(process, "stopped", True)
         self.processes.append(process)
         return process
@@ -59,7 +59,7 @@ def test_one_process_downloads_a_folder_until_nobody_wants_it(downloads: Downloa
     assert [process.stopped for process in supervisor.processes] == [False, True, False]
 
 
-def test_how_far_it_is_and_why_it_failed_is_told(downloads: Downloads, supervisor: Noting, tmp_path: Path) -> None:
+def test_how_far_it_is_and_why_it_failed_is_told(downloads: Downloads, supervisor: Noting) -> None:
     downloads.ensure([far()])
     assert downloads.fault(far()) == SourceFault(Reason.DOWNLOADING, "The model's files are asked for.")
     (process,) = supervisor.processes
@@ -67,7 +67,5 @@ def test_how_far_it_is_and_why_it_failed_is_told(downloads: Downloads, superviso
     again = " It is tried again."
     said = downloads.fault(far())
     assert said == SourceFault(Reason.DOWNLOAD_FAILED, f"The download exited with status 1.{again}")
-    log = tmp_path / "logs" / f"download-{downloads.folder(far()).name}.log"
-    log.parent.mkdir()
-    log.write_text("SourceNotFound: There is no org/far.\n")
+    process.cause = "SourceNotFound: There is no org/far."
     assert downloads.fault(far()) == SourceFault(Reason.SOURCE_NOT_FOUND, f"There is no org/far.{again}")

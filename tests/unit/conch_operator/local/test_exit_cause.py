@@ -39,8 +39,8 @@ ERROR = {"level": "ERROR", "message": "The process ends.", "exception": "Traceba
 def test_the_reason_is_found_at_the_end_of_a_log(tmp_path: Path, lines: list[str], words: str) -> None:
     log = tmp_path / "log"
     log.write_text("\n".join(lines))
-    assert exit_cause(log) == words
+    assert exit_cause(log, 0) == words
 
 
 def test_a_missing_log_says_nothing(tmp_path: Path) -> None:
-    assert exit_cause(tmp_path / "none") == ""
+    assert exit_cause(tmp_path / "none", 0) == ""

@@ -1,13 +1,19 @@
 import asyncio
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from conch_operator.local import supervisor as supervisor_module
-from conch_operator.local.supervisor import Command, CommandFactory, LaunchError, RestartPolicy, Supervisor
+from conch_operator.local.supervisor import (
+    Command,
+    CommandFactory,
+    LaunchError,
+    RestartPolicy,
+    SupervisedProcess,
+    Supervisor,
+)
 from conch_operator.state import EnginePhase
 from testkit.waiting import eventually
 
@@ -21,7 +27,6 @@ OBEDIENT = "trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; 
 WITH_A_CHILD = "sleep 600 & echo $!; exit 3"
 PAUSE_S = 0.01
 MANY = 13
-"""So many pauses of which each is twice the one before take longer than a test waits."""
 
 
 def always(log: Path, *arguments: str) -> CommandFactory:
@@ -29,17 +34,6 @@ def always(log: Path, *arguments: str) -> CommandFactory:
         return Command(arguments, {}, log)
 
     return command
-
-
-def counted(factory: CommandFactory) -> tuple[CommandFactory, list[float]]:
-    """Return the factory, and when it is called."""
-    called: list[float] = []
-
-    async def command() -> Command:
-        called.append(time.monotonic())
-        return await factory()
-
-    return command, called
 
 
 def nothing() -> None:
@@ -82,6 +76,16 @@ async def test_what_an_ended_process_has_left_is_killed_and_how_it_ended_is_told
         process.stop()
 
 
+async def test_one_that_says_nothing_has_not_said_what_another_one_said_before_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("I fell.\n")
+    async with Supervisor() as supervisor:
+        process = supervisor.supervise("silent", always(log, "sh", "-c", "kill -KILL $$"), nothing)
+        await eventually(lambda: process.phase is EnginePhase.EXITED, "its end")
+        assert (process.detail, process.cause) == ("was killed by SIGKILL.", "")
+        process.kill()
+
+
 async def test_when_the_supervisor_fails_nothing_is_left_of_what_it_started(tmp_path: Path) -> None:
     log = tmp_path / "log"
 
@@ -99,25 +103,38 @@ async def test_when_the_supervisor_fails_nothing_is_left_of_what_it_started(tmp_
 async def test_a_process_that_ends_again_and_again_is_started_after_growing_pauses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor_module, "_FIRST_PAUSE_S", PAUSE_S)
-    command, called = counted(always(tmp_path / "log", "true"))
+    monkeypatch.setattr(supervisor_module, "_STABLE_AFTER_S", 3600.0)
+    pauses = rests_without_waiting(monkeypatch)
     async with Supervisor() as supervisor:
-        process = supervisor.supervise("ends", command, nothing, RestartPolicy(longest_pause_s=8 * PAUSE_S))
-        await eventually(lambda: len(called) > MANY, "starts, whose pauses have an end")
+        policy = RestartPolicy(longest_pause_s=1.0)
+        process = supervisor.supervise("ends", always(tmp_path / "log", "true"), nothing, policy)
+        await eventually(lambda: len(pauses) >= 6, "starts")
         process.kill()
-    assert called[4] - called[0] > 15 * PAUSE_S
+    assert pauses[:6] == [0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
 
 
 async def test_a_process_that_ran_for_long_is_started_again_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor_module, "_FIRST_PAUSE_S", PAUSE_S)
     monkeypatch.setattr(supervisor_module, "_STABLE_AFTER_S", 0.0)
-    command, called = counted(always(tmp_path / "log", "true"))
+    pauses = rests_without_waiting(monkeypatch)
     async with Supervisor() as supervisor:
-        process = supervisor.supervise("ends", command, nothing, RestartPolicy(longest_pause_s=3600))
-        await eventually(lambda: len(called) > MANY, "starts after the first pause")
+        policy = RestartPolicy(longest_pause_s=3600)
+        process = supervisor.supervise("ends", always(tmp_path / "log", "true"), nothing, policy)
+        await eventually(lambda: len(pauses) >= 3, "starts")
         process.kill()
+    assert pauses[:3] == [0.2, 0.2, 0.2]
+
+
+def rests_without_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Have processes be started again at once; return the pauses, in seconds, that there would have been."""
+    pauses: list[float] = []
+
+    async def rest(_: SupervisedProcess, pause_s: float) -> None:
+        pauses.append(pause_s)
+
+    monkeypatch.setattr(SupervisedProcess, "_rest", rest)
+    return pauses
 
 
 async def test_a_command_that_cannot_be_made_says_why_and_is_tried_again(tmp_path: Path) -> None:
@@ -148,10 +165,10 @@ async def test_a_process_that_ends_again_and_again_leaves_nothing_that_waits_for
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor_module, "_FIRST_PAUSE_S", PAUSE_S)
-    command, called = counted(always(tmp_path / "log", "true"))
     async with Supervisor() as supervisor:
+        command = always(tmp_path / "log", "true")
         process = supervisor.supervise("ends", command, nothing, RestartPolicy(longest_pause_s=PAUSE_S))
-        await eventually(lambda: len(called) > MANY, "starts")
+        await eventually(lambda: process.incarnation > MANY, "starts")
         assert len(asyncio.all_tasks()) < MANY
         process.kill()
 

@@ -1,6 +1,7 @@
-"""What ends a session of `conch up`: signals, and a fault; what it does with its processes is in `integration/`."""
+"""What ends a session of `conch up` and what does not; what it does with its processes is in `integration/`."""
 
 import asyncio
+import io
 import os
 import signal
 from collections.abc import Iterator
@@ -10,10 +11,18 @@ from typing import Any
 
 import pytest
 
+from conch_contracts.conditions import Condition, ConditionStatus, ConditionType, Reason
+from conch_contracts.names import ModelId, ServedName
+from conch_operator.local.console import Console
 from conch_operator.local.services import GATEWAY
 from conch_operator.local.state_folder import StateFolder
+from conch_operator.local.status_file import read_report
 from conch_operator.local.supervisor import Command, Supervisor
 from conch_operator.local.up_session import UpSession
+from conch_operator.local.welcome import Caller
+from conch_operator.reconcile.status import ModelStatus
+from conch_operator.state import Desired
+from testkit.builders.model_deployments import desired_model
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -79,3 +88,43 @@ async def test_a_process_that_cannot_be_kept_running_by_a_fault_ends_the_session
     failures = serving.exception()
     assert isinstance(failures, ExceptionGroup)
     assert failures.subgroup(ZeroDivisionError) is not None
+
+
+async def test_a_model_that_is_taken_out_of_the_file_while_a_round_goes_on_ends_nothing(session: Any) -> None:
+    both, one = Desired((desired_model("a"), desired_model("b"))), Desired((desired_model("a"),))
+    rounds: list[Desired] = []
+
+    async def reconcile(desired: Desired, _before: object) -> dict[str, object]:
+        rounds.append(desired)
+        session._models.current = one  # what reading the file does, whenever it has changed
+        if len(rounds) == 2:
+            session._stopping.set()
+        session._wake.set()
+        return {model.id: ready(model.id) for model in desired.models}
+
+    answers = io.StringIO()
+    session._models = SimpleNamespace(current=both)
+    session._console = Console(io.StringIO(), answers, Caller(Path("python")))
+    session._services.processes = {GATEWAY: SimpleNamespace(first_exit=None, phase="running", detail="")}
+    session._services.url = lambda name: "http://gateway"
+    reader = SimpleNamespace(snapshot=SimpleNamespace(routes={}))
+    await asyncio.wait_for(session._rounds(SimpleNamespace(reconcile=reconcile), None, reader), 30)
+    assert rounds == [both, one]
+    report = read_report(session._state.status)
+    assert report is not None
+    assert [model.model_id for model in report.models] == ["local/a"]
+    assert "http://gateway" in answers.getvalue()
+
+
+def ready(model: ModelId) -> ModelStatus:
+    condition = Condition(
+        type=ConditionType.READY,
+        status=ConditionStatus.TRUE,
+        reason=Reason.READY,
+        message="",
+        last_transition_time="2026-01-01T00:00:00Z",
+    )
+    names = (ServedName(model.rpartition("/")[2]),)
+    return ModelStatus(
+        model_id=model, served_names=names, replicas=1, ready_replicas=1, tokenizer_digest=None, conditions=(condition,)
+    )
