@@ -121,6 +121,16 @@ def test_kinds_may_differ(first: str, second: str) -> None:
     assert len(decoded(low + high + low)) / SAMPLE_RATE == pytest.approx(6, abs=0.4)
 
 
+@pytest.mark.parametrize("second", [*OF_ANY_KIND, "opus"])
+@pytest.mark.parametrize("last", [b"\xff\xff", b"\xff\xfb", b"\xff\xe3", b"\xff\xf1", b"\xff\xff\xff"])
+def test_last_bytes_that_look_like_a_frame_hide_no_beginning(tmp_path: Path, last: bytes, second: str) -> None:
+    high = OF_ANY_KIND.get(second, lambda sound: file(second, sound))(spoken([HIGH] * 5))
+    (tmp_path / "file").write_bytes(bytes(100) + last + high)
+    with (tmp_path / "file").open("rb") as opened:
+        part = FilePart(opened.fileno())
+        assert next_file(part, 0, part.size) == 100 + len(last)
+
+
 @pytest.mark.parametrize("second", ["wav", "flac", "mp3", "mp3 of unknown length", "webm"])
 @pytest.mark.parametrize("first", ["flac", "mp3", "mp3 of unknown length", "opus", "aac"])
 def test_of_a_file_behind_one_whose_end_is_missing_nothing_is_lost(first: str, second: str) -> None:

@@ -19,8 +19,11 @@ _HEADS = {
 _MARKS = rb"RIF[FX]|RF64|fLaC|OggS\x00\x02|ftyp|\x1a\x45\xdf\xa3"
 _BEFORE_FTYP = 4
 _HEAD = re.compile(_MARKS)
-_FRAME = rb"|ID3[\x02-\x04]\x00|\xff(?:[\xe2-\xe7\xf2-\xf7\xfa-\xff][\x10-\xef]|[\xf0\xf1%b])"
-"""What the others begin with: frames alone, or a tag before them. In quiet samples of a wav little looks so."""
+_FRAME = rb"|ID3[\x02-\x04]\x00|\xff(?=[\xe2-\xe7\xf2-\xf7\xfa-\xff][\x10-\xef]|[\xf0\xf1%b])"
+"""What the others begin with: frames alone, or a tag before them. In quiet samples of a wav little looks so.
+
+Where chance makes a frame of the last bytes of a file, the next one begins within its header.
+"""
 _HEAD_OR_FRAME = re.compile(_MARKS + _FRAME % rb"\xf8\xf9")
 _HEAD_OR_FRAME_IN_FLAC = re.compile(_MARKS + _FRAME % b"")
 """Frames of FLAC begin as those of AAC of MPEG 2 do; silent ones are all of one length, as if each led to the next."""
