@@ -9,7 +9,7 @@ import pytest
 
 from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_speech_worker.audio.file_bounds import FileRefused
-from conch_speech_worker.audio.file_heads import next_file, next_file_in_flac
+from conch_speech_worker.audio.file_heads import next_file
 from conch_speech_worker.audio.file_part import FilePart
 from conch_speech_worker.audio.mpeg_frames import frame_header
 from testkit.models.container_files import FORMS, container_of
@@ -121,6 +121,16 @@ def test_kinds_may_differ(first: str, second: str) -> None:
     assert len(decoded(low + high + low)) / SAMPLE_RATE == pytest.approx(6, abs=0.4)
 
 
+@pytest.mark.parametrize("second", [*OF_ANY_KIND, "opus"])
+@pytest.mark.parametrize("last", [b"\xff\xff", b"\xff\xfb", b"\xff\xe3", b"\xff\xf1", b"\xff\xff\xff"])
+def test_last_bytes_that_look_like_a_frame_hide_no_beginning(tmp_path: Path, last: bytes, second: str) -> None:
+    high = OF_ANY_KIND.get(second, lambda sound: file(second, sound))(spoken([HIGH] * 5))
+    (tmp_path / "file").write_bytes(bytes(100) + last + high)
+    with (tmp_path / "file").open("rb") as opened:
+        part = FilePart(opened.fileno())
+        assert next_file(part, 0, part.size) == 100 + len(last)
+
+
 @pytest.mark.parametrize("second", ["wav", "flac", "mp3", "mp3 of unknown length", "webm"])
 @pytest.mark.parametrize("first", ["flac", "mp3", "mp3 of unknown length", "opus", "aac"])
 def test_of_a_file_behind_one_whose_end_is_missing_nothing_is_lost(first: str, second: str) -> None:
@@ -187,13 +197,39 @@ def test_one_of_them_alone_may_be_too_short_to_be_heard() -> None:
     assert len(decoded(one + one)) == 2000
 
 
-def test_silence_in_a_flac_is_not_taken_for_frames_of_aac(tmp_path: Path) -> None:
-    frame = b"\xff\xf8\xc9\x18\x02\x10".ljust(16, b"a")  # read as AAC it says that it has 16 bytes, which it has
-    (tmp_path / "file").write_bytes(b"fLaC" + bytes(100) + frame * 8 + bytes(100))
+def of_mpeg_2(aac: bytes) -> bytes:
+    """Return the same frames of AAC with headers that begin as those of FLAC do."""
+    frames, at = bytearray(aac), 0
+    while (found := frame_header(frames[at:])) is not None:
+        frames[at + 1] |= 8
+        at += found.size
+    assert at == len(frames)
+    return bytes(frames)
+
+
+def test_aac_is_heard_behind_a_flac_whose_frames_begin_alike() -> None:
+    low, high = file("flac", spoken([LOW] * 10)), of_mpeg_2(file("aac", spoken([HIGH] * 10)))
+    check(decoded(low + high), 2, 2)
+    check(decoded(low + ID3V2 + high), 2, 2)
+
+
+@pytest.mark.parametrize(("value", "channels"), [(-2, 1), (-3, 1), (-30, 2)])
+def test_a_flac_is_one_file_though_frames_of_its_pauses_look_like_those_of_others(value: int, channels: int) -> None:
+    pause = np.full(44_100 * 120, value / 32_768, np.float32)
+    heard = decoded(file("flac", pause, 44_100, channels), 200)
+    assert len(heard) == 120 * SAMPLE_RATE
+
+
+def test_chance_makes_no_frame_of_aac_out_of_the_last_bytes_before_one(tmp_path: Path) -> None:
+    aac, before = file("aac", spoken([HIGH] * 5)), b"some samples"
+    lookalike = bytes([0xFF, 0xF1, aac[2] ^ 4, aac[3] & 0xF0, 0x03, 0x1F, 0xFC]).ljust(24, b"a")
+    first = frame_header(lookalike)
+    assert first is not None
+    assert first.size == len(lookalike)
+    (tmp_path / "file").write_bytes(before + lookalike + aac)
     with (tmp_path / "file").open("rb") as opened:
         part = FilePart(opened.fileno())
-        assert next_file(part, 4, part.size) == 104
-        assert next_file_in_flac(part, 4, part.size) == part.size
+        assert next_file(part, 0, part.size) == len(before + lookalike)
 
 
 def test_one_that_cannot_be_decoded_is_no_silence() -> None:

@@ -19,11 +19,13 @@ _HEADS = {
 _MARKS = rb"RIF[FX]|RF64|fLaC|OggS\x00\x02|ftyp|\x1a\x45\xdf\xa3"
 _BEFORE_FTYP = 4
 _HEAD = re.compile(_MARKS)
-_FRAME = rb"|ID3[\x02-\x04]\x00|\xff(?:[\xe2-\xe7\xf2-\xf7\xfa-\xff][\x10-\xef]|[\xf0\xf1%b])"
-"""What the others begin with: frames alone, or a tag before them. In quiet samples of a wav little looks so."""
-_HEAD_OR_FRAME = re.compile(_MARKS + _FRAME % rb"\xf8\xf9")
-_HEAD_OR_FRAME_IN_FLAC = re.compile(_MARKS + _FRAME % b"")
-"""Frames of FLAC begin as those of AAC of MPEG 2 do; silent ones are all of one length, as if each led to the next."""
+_HEAD_OR_FRAME = re.compile(
+    _MARKS + rb"|ID3[\x02-\x04]\x00|\xff(?=[\xe2-\xe7\xf2-\xf7\xfa-\xff][\x10-\xef]|[\xf0\xf1\xf8\xf9])"
+)
+"""What the others begin with: frames alone, or a tag before them. In quiet samples of a wav little looks so.
+
+Where chance makes a frame of the last bytes of a file, the next one begins within its header.
+"""
 _LONGEST_LYRICS_BYTES = 1024 * 1024
 _END_OF_LYRICS = re.compile(rb"LYRICS200|LYRICSEND")
 
@@ -36,11 +38,6 @@ def next_head(part: FilePart, at: int, end: int) -> int:
 def next_file(part: FilePart, at: int, end: int) -> int:
     """Return where the next file begins from there on, be it frames alone; the end where none does before it."""
     return _next(part, at, end, _HEAD_OR_FRAME)
-
-
-def next_file_in_flac(part: FilePart, at: int, end: int) -> int:
-    """Return the same within frames of FLAC: nothing is taken for AAC there that may be one of them."""
-    return _next(part, at, end, _HEAD_OR_FRAME_IN_FLAC)
 
 
 def _next(part: FilePart, start: int, end: int, mark: re.Pattern[bytes]) -> int:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from conch_speech_worker.audio.ebml_elements import end_of_ebml
 from conch_speech_worker.audio.file_bounds import FileRefused, SoundLength
 from conch_speech_worker.audio.file_format import HEAD_BYTES, FileFormat, format_of, readable_format
-from conch_speech_worker.audio.file_heads import is_beginning, next_file, next_file_in_flac, next_head, tag_at
+from conch_speech_worker.audio.file_heads import is_beginning, next_file, next_head, tag_at
 from conch_speech_worker.audio.file_part import FilePart
+from conch_speech_worker.audio.flac_frames import last_frame, may_end_at
 from conch_speech_worker.audio.mpeg_frames import frames_at
 from conch_speech_worker.audio.ogg_pages import MOST_PAGE_BYTES, link_at
 from conch_speech_worker.audio.wav_head import wav_head
@@ -87,20 +88,32 @@ def _end_of_wav(whole: FilePart, at: int) -> int:
     end = wav_head(whole, at).end
     if end is None or end > whole.size:
         return next_file(whole, at + HEAD_BYTES, whole.size)
-    following = _behind_tags(whole, end)
-    is_end = following == whole.size or is_beginning(whole, following)
-    return end if is_end else next_file(whole, at + HEAD_BYTES, end)
+    return end if _may_end(whole, end) else next_file(whole, at + HEAD_BYTES, end)
+
+
+def _may_end(whole: FilePart, at: int) -> bool:
+    """Tell whether nothing follows there but tags and zeros, or another file behind them."""
+    following = _behind_tags(whole, at)
+    return following == whole.size or is_beginning(whole, following)
 
 
 def _end_of_flac(whole: FilePart, at: int) -> int:
-    """Return where another file begins: frames do not say how long they are."""
+    """Return where the last frame ends, by its checksum; where that is damaged or missing, where another file begins.
+
+    Frames of FLAC are looked for first, since much in them looks like those of others.
+    """
     frames = at + 4
     while len(head := whole.peek(frames, 4)) == 4:
         frames += 4 + int.from_bytes(head[1:], "big")
         if head[0] & 0x80:
             break
     start = frames if frames <= whole.size else at + 4
-    return _before_zeros(whole, start, next_file_in_flac(whole, start, whole.size))
+    end = next_head(whole, start, whole.size)
+    last = last_frame(whole, start, end)
+    if last is None:
+        return _before_zeros(whole, start, next_file(whole, start, end))
+    told = (place for place in may_end_at(whole, last, end) if _may_end(whole, place))
+    return next(told, None) or _before_zeros(whole, last.at, next_file(whole, last.at + 1, end))
 
 
 def _before_zeros(whole: FilePart, start: int, end: int) -> int:

@@ -81,7 +81,9 @@ def frame_header(head: bytes) -> AudioFrameHeader | None:
         return None
     if head[1] & 0xF6 == 0xF0:
         size = (head[3] & 3) << 11 | head[4] << 3 | head[5] >> 5
-        return AudioFrameHeader((0,), size, 0, 1) if size > FRAME_HEADER_BYTES and head[2] >> 2 & 15 < 13 else None
+        if size <= FRAME_HEADER_BYTES or head[2] >> 2 & 15 > 12:
+            return None
+        return AudioFrameHeader((head[1], head[2], head[3] & 0xF0), size, 0, 1)
     return _mpeg_header(head[1], head[2], is_mono=head[3] >> 6 == 3)
 
 
