@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -60,6 +61,21 @@ def speech(conch: Release) -> str:
     return name
 
 
+@pytest.fixture
+def resting(conch: Release) -> Iterator[str]:
+    """Give the name of a model that goes to rest as soon as a model may."""
+    scaling = {"minReplicas": 0, "maxReplicas": 1, "idleAfter": "1s"}
+    name = conch.apply_example(name="resting", servedNames=["resting"], default=False, scaling=scaling)
+    yield name
+    conch.models.kubectl("delete", "modeldeployment", name, "--timeout=60s")
+
+
+async def answer_of(client: AsyncOpenAI, model: str, item: Item) -> str:
+    messages: Any = item.messages
+    answer = await client.chat.completions.create(model=model, messages=messages, temperature=0)
+    return answer.choices[0].message.content or ""
+
+
 async def text_of(client: AsyncOpenAI, model: str, item: Item) -> str:
     messages: Any = item.messages
     stream = await client.chat.completions.create(model=model, messages=messages, temperature=0, stream=True)
@@ -110,6 +126,23 @@ async def test_an_editor_of_a_namespace_may_write_its_models(cluster: Cluster, c
 
 async def test_streams_through_the_ingress_equal_the_reference(conch: Release, tiny: str) -> None:
     await chats_as_the_reference(conch, tiny)
+
+
+async def test_a_model_at_rest_answers_its_first_request(conch: Release, resting: str) -> None:
+    story = load_golden().named("story")
+
+    def rests() -> bool:
+        status = conch.models.get("modeldeployment", resting).get("status", {})
+        ready = next((one for one in status.get("conditions", ()) if one["type"] == "Ready"), {})
+        pods = conch.models.kubectl("get", "pods", "-l", f"conch.dev/model-deployment={resting}", "-o", "name")
+        return (ready.get("status"), ready.get("reason"), pods) == ("True", "ScaledToZero", "")
+
+    async with conch.client() as client:
+        for ask in (answer_of, text_of):
+            await eventually_in_thread(rests, f"{resting} to rest", 180)
+            began = time.monotonic()
+            assert await ask(client, resting, story) == story.text
+            print(f"{ask.__name__} from rest: {time.monotonic() - began:.1f} s")
 
 
 def test_what_dashboard_and_alerts_ask_for_is_exported(conch: Release, tiny: str) -> None:

@@ -16,6 +16,8 @@ from testkit.waiting import eventually, eventually_in_thread
 PACED = {"engine": {"cpu": {"maxBatchSize": 64, "tokensPerSecond": 10}}}
 """A story of 118 tokens takes 12 s, and one engine has room for all of the load."""
 CHANGED = {"engine": {"cpu": {"maxBatchSize": 63, "tokensPerSecond": 10}}}
+SCALING = {"minReplicas": 0, "maxReplicas": 2, "idleAfter": "1s"}
+"""By its load the model needs one engine; an outage taken for a time without load would end that one."""
 DONE_S = 180
 SERVICES = ("llm-worker", "tokenizer", "gateway")
 COMPONENTS = ("engine", *SERVICES, "operator", "redis")
@@ -30,8 +32,8 @@ def conch(cluster: Cluster, images: Images) -> Iterator[Release]:
 
 @pytest.fixture(scope="module")
 def model(conch: Release) -> str:
-    """Give the name of a paced model that serves."""
-    name = conch.apply_example(**PACED)
+    """Give the name of a paced model that serves, with scaling on."""
+    name = conch.apply_example(**PACED, scaling=SCALING)
     conch.wait_ready(name)
     return name
 
@@ -51,7 +53,7 @@ async def test_a_changed_model(conch: Release, model: str) -> None:
     engine = Part(conch, "engine")
     async with nothing_lost(conch, model):
         before = engine.pods()
-        engine.namespace.kubectl("patch", "modeldeployment", model, "--type=merge", "-p", json.dumps({"spec": CHANGED}))
+        change(conch, model, **CHANGED)
         await engine.without(before)
 
 
@@ -74,11 +76,22 @@ async def test_a_rolling_update(conch: Release, model: str, component: str) -> N
 
 
 async def test_scaling_up_and_down(conch: Release, model: str) -> None:
+    """First within the bounds of scaling, then by hand, which takes scaling away and gives it back."""
     engine = Part(conch, "engine")
+
+    async def becomes(replicas: int) -> None:
+        await eventually_in_thread(lambda: engine.is_ready(replicas), f"{replicas} engines", DONE_S)
+
     async with nothing_lost(conch, model):
+        change(conch, model, scaling={"minReplicas": 2, "maxReplicas": 2})
+        await becomes(2)
+        change(conch, model, scaling={"minReplicas": 1, "maxReplicas": 1})
+        await becomes(1)
+        change(conch, model, scaling=None)
         for replicas in (3, 1):
             engine.namespace.kubectl("scale", "modeldeployment", model, f"--replicas={replicas}")
-            await eventually_in_thread(lambda n=replicas: engine.is_ready(n), f"{replicas} engines", DONE_S)  # type: ignore[misc]
+            await becomes(replicas)
+        change(conch, model, scaling=SCALING)
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
@@ -99,10 +112,15 @@ async def test_deletion_of_each_pod(conch: Release, model: str, component: str) 
             await part.without({pod: uid})
 
 
-async def all_replaced(parts: "Sequence[Part]", change: Callable[[], None]) -> None:
+def change(conch: Release, model: str, **spec: Any) -> None:
+    """Change parts of a model's spec; None takes one away."""
+    conch.models.kubectl("patch", "modeldeployment", model, "--type=merge", "-p", json.dumps({"spec": spec}))
+
+
+async def all_replaced(parts: "Sequence[Part]", replace: Callable[[], None]) -> None:
     """Change a release and wait until none of the pods that these parts had is left."""
     before = [part.pods() for part in parts]
-    await asyncio.to_thread(change)
+    await asyncio.to_thread(replace)
     for part, pods in zip(parts, before, strict=True):
         await part.without(pods)
 

@@ -106,9 +106,11 @@ class Release:
         found += [name for name in wide.split() if self.namespace.name in name]
         return [name for name in found if name not in _MADE_BY_KUBERNETES]
 
-    def apply_example(self, example: Path = EXAMPLE, /, **spec: Any) -> str:
-        """Apply an example's model, with changes of its spec, and return its name."""
+    def apply_example(self, example: Path = EXAMPLE, /, *, name: str | None = None, **spec: Any) -> str:
+        """Apply an example's model, by its own name or another, with changes of its spec, and return its name."""
         model: dict[str, Any] = yaml.safe_load(example.read_text())
+        if name is not None:
+            model["metadata"]["name"] = name
         model["spec"] |= spec
         self.models.apply(model)
         return str(model["metadata"]["name"])
