@@ -6,11 +6,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.names import ModelId, PoolId
 from conch_contracts.records import GatewayLoad, Route
 from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_operator.engine_pools.residents import Residents
+from conch_operator.metrics import PoolMetrics
 from conch_operator.reconcile.status import ModelStatus
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.state import ClusterEngine, DesiredModel, EnginePhase
@@ -33,6 +36,7 @@ class Scene:
     clock: FakeClock
     book: DemandBook
     residents: Residents
+    measured: CollectorRegistry
     models: dict[str, DesiredModel] = field(default_factory=dict)
     demand: dict[str, dict[str, Any]] = field(default_factory=dict)
     sequence: int = 0
@@ -75,6 +79,10 @@ class Scene:
     def route(self, name: str) -> Route:
         return self.world.registry.routes[ModelId(f"local/{name}")][0]
 
+    def counted(self, name: str, **labels: str) -> float | None:
+        """Return what the pool's metric says."""
+        return self.measured.get_sample_value(f"conch_operator_pool_{name}", {"pool": POOL, **labels})
+
     @property
     def there(self) -> set[str]:
         return {engine.model.partition("/")[2] for engine in self.world.cluster.running.values()}
@@ -84,10 +92,11 @@ class Scene:
 async def pool_scene(folder: Path) -> AsyncIterator[Scene]:
     clock = FakeClock()
     book = DemandBook(clock)
-    residents = Residents(book, lambda: None, unix_time=lambda: 1.0)
+    measured = CollectorRegistry()
+    residents = Residents(book, lambda: None, PoolMetrics(measured), unix_time=lambda: 1.0)
     async with world_of(folder, residents) as world:
         world.pools = {POOL: pool_of()}
-        yield Scene(world, clock, book, residents)
+        yield Scene(world, clock, book, residents, measured)
 
 
 async def two_in_the_room_of_one(scene: Scene) -> None:

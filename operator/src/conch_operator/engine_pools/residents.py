@@ -17,8 +17,9 @@ from conch_contracts.names import ModelId, PoolId
 from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_contracts.spec.quantities import quantity_value
 from conch_kit.background_loops import BackgroundLoops
-from conch_operator.engine_pools.pooled_model import PooledModel
+from conch_operator.engine_pools.known_model import KnownModel
 from conch_operator.engine_pools.residency import Place, Room, decide, fits_at_all
+from conch_operator.metrics import PoolInUse, PoolMetrics
 from conch_operator.reconcile.engine_steps import engine_recipe, spec_hash
 from conch_operator.reconcile.status import ModelStatus, Statuses
 from conch_operator.scaling.demand import DemandBook
@@ -44,14 +45,20 @@ class Residents(BackgroundLoops):
     """The models of all pools, as an async context manager that ticks while somebody waits."""
 
     def __init__(
-        self, book: DemandBook, changed: Callable[[], None], *, unix_time: Callable[[], float] = time.time
+        self,
+        book: DemandBook,
+        changed: Callable[[], None],
+        metrics: PoolMetrics,
+        *,
+        unix_time: Callable[[], float] = time.time,
     ) -> None:
         """Make it; `changed` says that a round is due."""
         super().__init__(self._tick)
         self._book = book
         self._changed = changed
+        self._metrics = metrics
         self._unix_time = unix_time
-        self._models: dict[ModelId, PooledModel] = {}
+        self._models: dict[ModelId, KnownModel] = {}
         self._gateways: frozenset[str] = frozenset()
         self._refused: Mapping[ModelId, Fault] = {}
         self._orders = count(1)
@@ -67,6 +74,7 @@ class Residents(BackgroundLoops):
         }
         for pool, spec in desired.pools.items():
             self._take_turns(self._members(pool), spec)
+        self._metrics.show({pool: _use_of(self._members(pool)) for pool in desired.pools})
         models = tuple(
             replace(model, scaled=self._said(self._models[model.id], desired)) if model.id in placed else model
             for model in desired.models
@@ -87,7 +95,7 @@ class Residents(BackgroundLoops):
 
     def _looked_at(
         self, model_id: ModelId, model: DesiredModel | None, observed: Observed, before: Statuses
-    ) -> PooledModel | None:
+    ) -> KnownModel | None:
         """Return what is known of a model after a look at its engines; None where it has left its pool for good."""
         now, engines = self._book.clock(), observed.engines_of(model_id)
         known = self._models.get(model_id)
@@ -96,7 +104,7 @@ class Residents(BackgroundLoops):
         if known is None:
             if model is None or model.deployment.pool_id is None:
                 return None
-            known = PooledModel(model.deployment.pool_id, model, told=_said_of(model, before))
+            known = KnownModel(model.deployment.pool_id, model, told=_said_of(model, before))
             if any(engine.stays for engine in engines):
                 known.goes_to(Place.LOADING, now)
         known.engines = engines
@@ -114,7 +122,7 @@ class Residents(BackgroundLoops):
             known.pool = model.deployment.pool_id or known.pool
         return known
 
-    def _read(self, known: PooledModel, observed: Observed) -> None:
+    def _read(self, known: KnownModel, observed: Observed) -> None:
         """Take over what the model's folder and spec say now."""
         facts = observed.sources.get(known.deployed.id)
         recipe = engine_recipe(known.deployed, facts) if isinstance(facts, SourceFacts) else None
@@ -133,7 +141,7 @@ class Residents(BackgroundLoops):
         guess = facts.weight_bytes * 13 // 10 + _BESIDE_WEIGHTS_BYTES
         known.estimate_bytes = guess if hint is None else int(quantity_value(hint))
 
-    def _move(self, known: PooledModel, *, wanted: bool, now_s: float) -> None:
+    def _move(self, known: KnownModel, *, wanted: bool, now_s: float) -> None:
         """Follow what has become of a model's engine."""
         engine = next((one for one in known.engines if one.stays), None)
         if engine is not None and engine.engine.memory_bytes is not None:
@@ -144,7 +152,9 @@ class Residents(BackgroundLoops):
             known.proven = engine.engine.spec_hash
         if known.place is Place.LOADING and ready:
             if known.wished_at_s is not None:
-                known.starts.note(now_s - known.wished_at_s)
+                took_s = now_s - known.wished_at_s
+                known.starts.note(took_s)
+                self._metrics.loaded(known.pool, took_s if known.asked_for else None)
             known.wished_at_s = None
             known.failure, known.failures = None, 0
             known.goes_to(Place.READY, now_s)
@@ -155,6 +165,7 @@ class Residents(BackgroundLoops):
             if (failure := _failure(engine, now_s - known.came_at_s)) is not None and not edited:
                 known.failure = failure
                 known.fails(now_s)
+                self._metrics.failed(known.pool)
                 known.goes_to(Place.LEAVING, now_s)
             elif edited or not wanted:
                 known.goes_to(Place.LEAVING, now_s)
@@ -162,7 +173,7 @@ class Residents(BackgroundLoops):
             known.fails(now_s)
             known.goes_to(Place.OUT, now_s)
 
-    def _is_drained(self, known: PooledModel, observed: Observed) -> bool:
+    def _is_drained(self, known: KnownModel, observed: Observed) -> bool:
         """Return whether every gateway has applied that the engine left the route, and has nothing of it left."""
         model = known.deployed.id
         serving = {engine.engine.grpc for engine in known.engines if engine.ready and engine.stays}
@@ -176,10 +187,10 @@ class Residents(BackgroundLoops):
         complete = self._book.of(model, self._gateways).complete and self._book.applied() >= known.left_at
         return complete and not any(self._book.taken(model).values())
 
-    def _members(self, pool: PoolId) -> list[PooledModel]:
+    def _members(self, pool: PoolId) -> list[KnownModel]:
         return [known for known in self._models.values() if known.pool == pool]
 
-    def _take_turns(self, members: list[PooledModel], spec: EnginePoolSpec) -> None:
+    def _take_turns(self, members: list[KnownModel], spec: EnginePoolSpec) -> None:
         room = _room(spec)
         now = self._book.clock()
         for one in members:
@@ -198,8 +209,9 @@ class Residents(BackgroundLoops):
             known.wished_at_s, known.waits_since_s = now if waited_since_s is None else waited_since_s, None
         for model in changes.leave:
             self._models[model].goes_to(Place.LEAVING, now)
+            self._metrics.unloaded(self._models[model].pool)
 
-    def _note_demand(self, known: PooledModel, now_s: float) -> None:
+    def _note_demand(self, known: KnownModel, now_s: float) -> None:
         load = self._book.of(known.deployed.id, self._gateways)
         if known.is_in:
             known.waits_since_s = None
@@ -216,15 +228,15 @@ class Residents(BackgroundLoops):
         else:
             known.waits_since_s = None
 
-    def _somebody_waits(self, known: PooledModel) -> bool:
+    def _somebody_waits(self, known: KnownModel) -> bool:
         load = self._book.of(known.deployed.id, self._gateways)
         wished = load.sequences > 0 or self._is_woken(known)
         return wished and known.failure is None
 
-    def _is_woken(self, known: PooledModel) -> bool:
+    def _is_woken(self, known: KnownModel) -> bool:
         return self._book.awake_until.get(known.deployed.id, 0.0) > self._unix_time()
 
-    def _said(self, known: PooledModel, desired: Desired) -> Scaled:
+    def _said(self, known: KnownModel, desired: Desired) -> Scaled:
         now = self._book.clock()
         leaving = known.place is Place.LEAVING
         patience_s = known.deployed.deployment.spec.progress_deadline
@@ -245,7 +257,7 @@ class Residents(BackgroundLoops):
             order=next(self._orders),
         )
 
-    def _obstacle(self, known: PooledModel, desired: Desired) -> Fault | None:
+    def _obstacle(self, known: KnownModel, desired: Desired) -> Fault | None:
         """Return why a model is not in that is to be."""
         if known.failure is not None:
             return known.failure
@@ -275,7 +287,7 @@ def _said_of(model: DesiredModel, before: Statuses) -> ModelStatus | None:
     return status if is_of_now else None
 
 
-def _pinned_beside(known: PooledModel, members: Iterable[PooledModel]) -> list[int]:
+def _pinned_beside(known: KnownModel, members: Iterable[KnownModel]) -> list[int]:
     """Return the sizes of the pinned models whose room it cannot have: those that are in, or come in before it."""
     return [
         other.size_bytes
@@ -284,6 +296,11 @@ def _pinned_beside(known: PooledModel, members: Iterable[PooledModel]) -> list[i
         and other.pinned
         and (other.place is not Place.OUT or (other.failure is None and other.deployed.id < known.deployed.id))
     ]
+
+
+def _use_of(members: Iterable[KnownModel]) -> PoolInUse:
+    sizes = [known.size_bytes for known in members if known.place is not Place.OUT]
+    return PoolInUse(len(sizes), sum(sizes))
 
 
 def _room(spec: EnginePoolSpec) -> Room:

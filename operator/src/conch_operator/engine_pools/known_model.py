@@ -14,7 +14,7 @@ _LONGEST_PAUSE_S = 600.0
 
 
 @dataclass(slots=True)
-class PooledModel:
+class KnownModel:
     """What is known of one model between rounds."""
 
     pool: PoolId
