@@ -31,6 +31,8 @@ class KnownModel:
     """The spec, and how much memory it took at its largest: it grows, and shares less as others end."""
     waits_since_s: float | None = None
     asked_for: bool = False
+    woken_until: float | None = None
+    """The time of the call to wake it that has had its effect, in Unix seconds: one call brings it in once."""
     wished_at_s: float | None = None
     """Since when somebody had waited for it when it was let in, until it is ready."""
     came_at_s: float = 0.0

@@ -214,9 +214,9 @@ class Residents(BackgroundLoops):
     def _note_demand(self, known: KnownModel, now_s: float) -> None:
         load = self._book.of(known.deployed.id, self._gateways)
         if known.is_in:
-            known.waits_since_s = None
+            known.waits_since_s, known.woken_until = None, self._awake_until(known)
             since_s = known.came_at_s if load.idle_s is None else now_s - load.idle_s
-            if load.sequences or not load.complete or self._is_woken(known):
+            if load.sequences or not load.complete or known.woken_until is not None:
                 since_s = now_s
             known.used_at_s = max(known.used_at_s, since_s)
             known.asked_for = known.asked_for or bool(load.sequences) or (load.complete and since_s > known.came_at_s)
@@ -230,11 +230,14 @@ class Residents(BackgroundLoops):
 
     def _somebody_waits(self, known: KnownModel) -> bool:
         load = self._book.of(known.deployed.id, self._gateways)
-        wished = load.sequences > 0 or self._is_woken(known)
-        return wished and known.failure is None
+        woken_until = self._awake_until(known)
+        woken = woken_until is not None and woken_until != known.woken_until
+        return (woken or load.sequences > 0) and known.failure is None
 
-    def _is_woken(self, known: KnownModel) -> bool:
-        return self._book.awake_until.get(known.deployed.id, 0.0) > self._unix_time()
+    def _awake_until(self, known: KnownModel) -> float | None:
+        """Return until when, in Unix seconds, somebody wants it to be awake; None where nobody does now."""
+        until = self._book.awake_until.get(known.deployed.id, 0.0)
+        return until if until > self._unix_time() else None
 
     def _said(self, known: KnownModel, desired: Desired) -> Scaled:
         now = self._book.clock()

@@ -206,6 +206,20 @@ async def test_a_dead_engine_is_started_again_in_its_place(scene: Scene) -> None
     assert scene.world.cluster.stopped == []
 
 
+async def test_two_that_are_woken_in_the_room_of_one_come_in_once_for_each_call(scene: Scene) -> None:
+    await two_in_the_room_of_one(scene)
+    loads = scene.counted("loads_total", result="loaded") or 0
+    scene.book.awake_until = {ModelId("local/a"): 601.0, ModelId("local/b"): 601.0}
+    await scene.lives(60)
+    assert scene.there == {"a"}
+    assert scene.counted("loads_total", result="loaded") == loads + 1
+    scene.book.awake_until = {ModelId("local/a"): 601.0, ModelId("local/b"): 602.0}
+    await scene.lives(60)
+    assert scene.there == {"b"}
+    await scene.lives(20, a={"held": 1})
+    assert scene.there == {"a"}
+
+
 async def test_who_is_told_to_begin_a_round(scene: Scene) -> None:
     due: list[None] = []
     scene.residents._changed = lambda: due.append(None)
