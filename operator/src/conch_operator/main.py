@@ -126,8 +126,8 @@ class Operator:
             asker = probe_client(release, triton, await enter(TritonHttp()))
             prober = await enter(Prober(asker, changed.set, ON_CLUSTER))
             demand = DemandBook(time.monotonic)
-            metrics, instance = self._metrics.scaling, settings.pod_name
-            opened = Opened(api, instance, agents, redis, reader, prober, background, demand, metrics)
+            instance = settings.pod_name
+            opened = Opened(api, instance, agents, redis, reader, prober, background, demand, self._metrics)
             status_writer = StatusWriter(api, instance, background)
             one_round = leader_round(release, opened, leadership.fence, status_writer)
             leader_loop = LeaderLoop(one_round, self._metrics, settings.round_s, changed, demand.holds)

@@ -1,17 +1,18 @@
 """The operator's metrics."""
 
 from collections import Counter as Tally
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from conch_contracts.conditions import ConditionStatus, ConditionType
+from conch_contracts.names import PoolId
 from conch_kit.metrics import DURATION_BUCKETS
 from conch_operator.reconcile.status import Statuses
 
 _REPEATED = (ConditionType.RECONCILING, ConditionType.STALLED)
-
+_LOAD_RESULTS = _LOADED, _FAILED = "loaded", "failed"
 
 WISH_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0)
 
@@ -87,6 +88,83 @@ class ScalingMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolInUse:
+    """How much of an EnginePool's room is taken."""
+
+    residents: int
+    """Models that take room, also those that are being loaded or are about to go."""
+    memory_bytes: int
+
+
+class PoolMetrics:
+    """What is measured of EnginePools; of one that has gone nothing is shown any more."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Make the collectors."""
+        self._residents = Gauge(
+            "conch_operator_pool_residents", "Models that take room in a pool.", ["pool"], registry=registry
+        )
+        self._memory = Gauge(
+            "conch_operator_pool_memory_bytes", "Memory that models take in a pool.", ["pool"], registry=registry
+        )
+        self._loads = Counter(
+            "conch_operator_pool_loads_total",
+            "Loads of models of a pool, by how they ended.",
+            ["pool", "result"],
+            registry=registry,
+        )
+        self._unloads = Counter(
+            "conch_operator_pool_unloads_total",
+            "Models of a pool that had to go since their room was needed.",
+            ["pool"],
+            registry=registry,
+        )
+        self._wish_to_ready = Histogram(
+            "conch_operator_pool_wish_to_ready_seconds",
+            "From the first request for a model that is not loaded until it answers.",
+            ["pool"],
+            buckets=WISH_BUCKETS,
+            registry=registry,
+        )
+        self._shown: dict[PoolId, PoolInUse] = {}
+
+    def show(self, pools: Mapping[PoolId, PoolInUse]) -> None:
+        """Show these pools, and no others any more; what was counted of a pool begins at 0."""
+        for gone in self._shown.keys() - pools.keys():
+            for family in (self._residents, self._memory, self._unloads, self._wish_to_ready):
+                family.remove(gone)
+            for result in _LOAD_RESULTS:
+                self._loads.remove(gone, result)
+        for pool, use in pools.items():
+            if pool not in self._shown:  # an alert sees a first failure only where there was a 0 before it
+                self._unloads.labels(pool)
+                self._wish_to_ready.labels(pool)
+                for result in _LOAD_RESULTS:
+                    self._loads.labels(pool, result)
+            if use != self._shown.get(pool):
+                self._residents.labels(pool).set(use.residents)
+                self._memory.labels(pool).set(use.memory_bytes)
+        self._shown = dict(pools)
+
+    def loaded(self, pool: PoolId, wished_s: float | None) -> None:
+        """Count a load, which was wished for so long ago; None where nobody had asked."""
+        if pool in self._shown:
+            self._loads.labels(pool, _LOADED).inc()
+            if wished_s is not None:
+                self._wish_to_ready.labels(pool).observe(wished_s)
+
+    def failed(self, pool: PoolId) -> None:
+        """Count a load in vain."""
+        if pool in self._shown:
+            self._loads.labels(pool, _FAILED).inc()
+
+    def unloaded(self, pool: PoolId) -> None:
+        """Count a model that has to go for others."""
+        if pool in self._shown:
+            self._unloads.labels(pool).inc()
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorMetrics:
     """All collectors, on one registry."""
 
@@ -96,6 +174,7 @@ class OperatorMetrics:
     leading: Gauge
     waiting: Gauge
     scaling: ScalingMetrics
+    pools: PoolMetrics
 
     @classmethod
     def on(cls, registry: CollectorRegistry) -> "OperatorMetrics":
@@ -117,6 +196,7 @@ class OperatorMetrics:
             Gauge("conch_operator_leading", "Whether this operator holds the Lease.", registry=registry),
             Gauge("conch_operator_changes_waiting", "Changes that the next round will see to.", registry=registry),
             ScalingMetrics.on(registry),
+            PoolMetrics(registry),
         )
 
     def count(self, statuses: Statuses) -> None:

@@ -3,13 +3,13 @@
 Rounds take from here whether a model is to have its engine, which is a place in the server of its pool. Who has to go
 leaves its route first; when every gateway has said that nothing of it is left, it stops, and when it has gone its room
 is free. A model whose spec has not been seen to work is loaded once, whoever asks for it or not, so that a fault shows;
-one that fails takes nobody's room and is tried again after a pause.
+one that fails is tried again after a pause.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 
 from conch_contracts.conditions import ON_THE_WAY, Reason
@@ -17,11 +17,12 @@ from conch_contracts.names import ModelId, PoolId
 from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_contracts.spec.quantities import quantity_value
 from conch_kit.background_loops import BackgroundLoops
-from conch_operator.engine_pools.residency import Member, Place, Room, decide, fits_at_all
+from conch_operator.engine_pools.known_model import KnownModel
+from conch_operator.engine_pools.residency import Place, Room, decide, fits_at_all
+from conch_operator.metrics import PoolInUse, PoolMetrics
 from conch_operator.reconcile.engine_steps import engine_recipe, spec_hash
 from conch_operator.reconcile.status import ModelStatus, Statuses
 from conch_operator.scaling.demand import DemandBook
-from conch_operator.scaling.starts import StartTimes
 from conch_operator.state import (
     Desired,
     DesiredModel,
@@ -32,94 +33,32 @@ from conch_operator.state import (
     Scaled,
     SourceFacts,
 )
-from conch_operator.timestamps import timestamp
 
 _TICK_S = 0.1
 _MIB = 1024**2
 _BESIDE_WEIGHTS_BYTES = 40 * _MIB
-_FIRST_PAUSE_S = 30.0
-_LONGEST_PAUSE_S = 600.0
 _PATIENCE_S = 10.0
 """How long one that is loaded may answer its small request wrongly, and how long it may take until one is begun."""
-
-
-@dataclass(slots=True)
-class _Model:
-    """What is known of one model between rounds."""
-
-    pool: PoolId
-    deployed: DesiredModel
-    starts: StartTimes = field(default_factory=StartTimes)
-    place: Place = Place.OUT
-    engines: tuple[ObservedEngine, ...] = ()
-    spec: str | None = None
-    """The hash that its engine is to have; None while its folder was not read."""
-    proven: str | None = None
-    """The hash of the last spec that has answered."""
-    estimate_bytes: int = 0
-    measured: tuple[str, int] | None = None
-    """The spec, and how much memory it took at its largest: it grows, and shares less as others end."""
-    waits_since_s: float | None = None
-    asked_for: bool = False
-    wished_at_s: float | None = None
-    """Since when somebody had waited for it when it was let in, until it is ready."""
-    came_at_s: float = 0.0
-    ready_at_s: float = 0.0
-    used_at_s: float = 0.0
-    stopping: bool = False
-    """Whether it is to end, since nothing of it is left at any gateway."""
-    left_at: int | None = None
-    """The revision of the registry that first lacked its engine."""
-    told: ModelStatus | None = None
-    """What was said of this very spec before anybody here knew the model: an operator believes the one before it."""
-    failure: Fault | None = None
-    failures: int = 0
-    retry_at_s: float = 0.0
-    changed_at: str | None = None
-
-    @property
-    def pinned(self) -> bool:
-        placement = self.deployed.deployment.spec.placement
-        return placement is not None and placement.pinned
-
-    @property
-    def size_bytes(self) -> int:
-        if self.measured is not None and self.measured[0] == self.spec:
-            return self.measured[1]
-        return self.estimate_bytes
-
-    @property
-    def is_in(self) -> bool:
-        return self.place in (Place.LOADING, Place.READY)
-
-    def goes_to(self, place: Place, now_s: float) -> None:
-        """Note a change of place."""
-        if place is Place.LOADING:
-            self.came_at_s = self.used_at_s = now_s
-        elif place is Place.READY:
-            self.ready_at_s = now_s
-        if place is Place.LEAVING or self.place is Place.LEAVING:
-            self.stopping, self.left_at = False, None
-        self.place, self.changed_at = place, timestamp()
-
-    def fails(self, now_s: float) -> None:
-        """Note that it is not to be tried for a while."""
-        self.failures += 1
-        self.retry_at_s = now_s + min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (self.failures - 1))
 
 
 class Residents(BackgroundLoops):
     """The models of all pools, as an async context manager that ticks while somebody waits."""
 
     def __init__(
-        self, book: DemandBook, changed: Callable[[], None], *, unix_time: Callable[[], float] = time.time
+        self,
+        book: DemandBook,
+        changed: Callable[[], None],
+        metrics: PoolMetrics,
+        *,
+        unix_time: Callable[[], float] = time.time,
     ) -> None:
         """Make it; `changed` says that a round is due."""
         super().__init__(self._tick)
         self._book = book
         self._changed = changed
+        self._metrics = metrics
         self._unix_time = unix_time
-        self._models: dict[ModelId, _Model] = {}
+        self._models: dict[ModelId, KnownModel] = {}
         self._gateways: frozenset[str] = frozenset()
         self._refused: Mapping[ModelId, Fault] = {}
         self._orders = count(1)
@@ -135,6 +74,7 @@ class Residents(BackgroundLoops):
         }
         for pool, spec in desired.pools.items():
             self._take_turns(self._members(pool), spec)
+        self._metrics.show({pool: _use_of(self._members(pool)) for pool in desired.pools})
         models = tuple(
             replace(model, scaled=self._said(self._models[model.id], desired)) if model.id in placed else model
             for model in desired.models
@@ -155,7 +95,7 @@ class Residents(BackgroundLoops):
 
     def _looked_at(
         self, model_id: ModelId, model: DesiredModel | None, observed: Observed, before: Statuses
-    ) -> _Model | None:
+    ) -> KnownModel | None:
         """Return what is known of a model after a look at its engines; None where it has left its pool for good."""
         now, engines = self._book.clock(), observed.engines_of(model_id)
         known = self._models.get(model_id)
@@ -164,7 +104,7 @@ class Residents(BackgroundLoops):
         if known is None:
             if model is None or model.deployment.pool_id is None:
                 return None
-            known = _Model(model.deployment.pool_id, model, told=_said_of(model, before))
+            known = KnownModel(model.deployment.pool_id, model, told=_said_of(model, before))
             if any(engine.stays for engine in engines):
                 known.goes_to(Place.LOADING, now)
         known.engines = engines
@@ -182,7 +122,7 @@ class Residents(BackgroundLoops):
             known.pool = model.deployment.pool_id or known.pool
         return known
 
-    def _read(self, known: _Model, observed: Observed) -> None:
+    def _read(self, known: KnownModel, observed: Observed) -> None:
         """Take over what the model's folder and spec say now."""
         facts = observed.sources.get(known.deployed.id)
         recipe = engine_recipe(known.deployed, facts) if isinstance(facts, SourceFacts) else None
@@ -190,7 +130,7 @@ class Residents(BackgroundLoops):
             return
         made_of = spec_hash(recipe)
         if made_of != known.spec:
-            known.spec, known.failure, known.failures, known.retry_at_s = made_of, None, 0, 0.0
+            known.spec, known.failure, known.failures = made_of, None, 0
             if known.told is not None:
                 known.proven = made_of
                 size = None if known.told.scaling is None else known.told.scaling.memory_bytes
@@ -201,7 +141,7 @@ class Residents(BackgroundLoops):
         guess = facts.weight_bytes * 13 // 10 + _BESIDE_WEIGHTS_BYTES
         known.estimate_bytes = guess if hint is None else int(quantity_value(hint))
 
-    def _move(self, known: _Model, *, wanted: bool, now_s: float) -> None:
+    def _move(self, known: KnownModel, *, wanted: bool, now_s: float) -> None:
         """Follow what has become of a model's engine."""
         engine = next((one for one in known.engines if one.stays), None)
         if engine is not None and engine.engine.memory_bytes is not None:
@@ -212,7 +152,9 @@ class Residents(BackgroundLoops):
             known.proven = engine.engine.spec_hash
         if known.place is Place.LOADING and ready:
             if known.wished_at_s is not None:
-                known.starts.note(now_s - known.wished_at_s)
+                took_s = now_s - known.wished_at_s
+                known.starts.note(took_s)
+                self._metrics.loaded(known.pool, took_s if known.asked_for else None)
             known.wished_at_s = None
             known.failure, known.failures = None, 0
             known.goes_to(Place.READY, now_s)
@@ -223,6 +165,7 @@ class Residents(BackgroundLoops):
             if (failure := _failure(engine, now_s - known.came_at_s)) is not None and not edited:
                 known.failure = failure
                 known.fails(now_s)
+                self._metrics.failed(known.pool)
                 known.goes_to(Place.LEAVING, now_s)
             elif edited or not wanted:
                 known.goes_to(Place.LEAVING, now_s)
@@ -230,7 +173,7 @@ class Residents(BackgroundLoops):
             known.fails(now_s)
             known.goes_to(Place.OUT, now_s)
 
-    def _is_drained(self, known: _Model, observed: Observed) -> bool:
+    def _is_drained(self, known: KnownModel, observed: Observed) -> bool:
         """Return whether every gateway has applied that the engine left the route, and has nothing of it left."""
         model = known.deployed.id
         serving = {engine.engine.grpc for engine in known.engines if engine.ready and engine.stays}
@@ -244,10 +187,10 @@ class Residents(BackgroundLoops):
         complete = self._book.of(model, self._gateways).complete and self._book.applied() >= known.left_at
         return complete and not any(self._book.taken(model).values())
 
-    def _members(self, pool: PoolId) -> list[_Model]:
+    def _members(self, pool: PoolId) -> list[KnownModel]:
         return [known for known in self._models.values() if known.pool == pool]
 
-    def _take_turns(self, members: list[_Model], spec: EnginePoolSpec) -> None:
+    def _take_turns(self, members: list[KnownModel], spec: EnginePoolSpec) -> None:
         room = _room(spec)
         now = self._book.clock()
         for one in members:
@@ -257,7 +200,7 @@ class Residents(BackgroundLoops):
             for one in members
             if one.place is not Place.OUT or fits_at_all(one.size_bytes, room, _pinned_beside(one, members))
         ]
-        changes = decide([_member(one, now) for one in fitting], room)
+        changes = decide([one.member(now) for one in fitting], room)
         for model in changes.enter:
             known = self._models[model]
             known.asked_for = self._somebody_waits(known)
@@ -266,33 +209,37 @@ class Residents(BackgroundLoops):
             known.wished_at_s, known.waits_since_s = now if waited_since_s is None else waited_since_s, None
         for model in changes.leave:
             self._models[model].goes_to(Place.LEAVING, now)
+            self._metrics.unloaded(self._models[model].pool)
 
-    def _note_demand(self, known: _Model, now_s: float) -> None:
+    def _note_demand(self, known: KnownModel, now_s: float) -> None:
         load = self._book.of(known.deployed.id, self._gateways)
         if known.is_in:
-            known.waits_since_s = None
+            known.waits_since_s, known.woken_until = None, self._awake_until(known)
             since_s = known.came_at_s if load.idle_s is None else now_s - load.idle_s
-            if load.sequences or not load.complete or self._is_woken(known):
+            if load.sequences or not load.complete or known.woken_until is not None:
                 since_s = now_s
             known.used_at_s = max(known.used_at_s, since_s)
             known.asked_for = known.asked_for or bool(load.sequences) or (load.complete and since_s > known.came_at_s)
         elif self._somebody_waits(known):
             first_s = now_s - load.oldest_wait_s
             known.waits_since_s = first_s if known.waits_since_s is None else min(first_s, known.waits_since_s)
-        elif known.place is Place.OUT and (known.pinned or known.proven != known.spec) and now_s >= known.retry_at_s:
+        elif known.place is Place.OUT and known.is_due(now_s):
             known.waits_since_s = now_s if known.waits_since_s is None else known.waits_since_s
         else:
             known.waits_since_s = None
 
-    def _somebody_waits(self, known: _Model) -> bool:
+    def _somebody_waits(self, known: KnownModel) -> bool:
         load = self._book.of(known.deployed.id, self._gateways)
-        wished = load.sequences > 0 or self._is_woken(known)
-        return wished and known.failure is None
+        woken_until = self._awake_until(known)
+        woken = woken_until is not None and woken_until != known.woken_until
+        return (woken or load.sequences > 0) and known.failure is None
 
-    def _is_woken(self, known: _Model) -> bool:
-        return self._book.awake_until.get(known.deployed.id, 0.0) > self._unix_time()
+    def _awake_until(self, known: KnownModel) -> float | None:
+        """Return until when, in Unix seconds, somebody wants it to be awake; None where nobody does now."""
+        until = self._book.awake_until.get(known.deployed.id, 0.0)
+        return until if until > self._unix_time() else None
 
-    def _said(self, known: _Model, desired: Desired) -> Scaled:
+    def _said(self, known: KnownModel, desired: Desired) -> Scaled:
         now = self._book.clock()
         leaving = known.place is Place.LEAVING
         patience_s = known.deployed.deployment.spec.progress_deadline
@@ -302,7 +249,7 @@ class Residents(BackgroundLoops):
         return Scaled(
             engines=int(known.is_in or (leaving and not known.stopping)),
             draining=leaving,
-            cause=_cause(known),
+            cause=known.cause,
             changed_at=known.changed_at,
             start_s=known.starts.measured_s,
             wakes=known.proven is not None and not broken and on_time,
@@ -313,7 +260,7 @@ class Residents(BackgroundLoops):
             order=next(self._orders),
         )
 
-    def _obstacle(self, known: _Model, desired: Desired) -> Fault | None:
+    def _obstacle(self, known: KnownModel, desired: Desired) -> Fault | None:
         """Return why a model is not in that is to be."""
         if known.failure is not None:
             return known.failure
@@ -343,7 +290,7 @@ def _said_of(model: DesiredModel, before: Statuses) -> ModelStatus | None:
     return status if is_of_now else None
 
 
-def _pinned_beside(known: _Model, members: Iterable[_Model]) -> list[int]:
+def _pinned_beside(known: KnownModel, members: Iterable[KnownModel]) -> list[int]:
     """Return the sizes of the pinned models whose room it cannot have: those that are in, or come in before it."""
     return [
         other.size_bytes
@@ -354,34 +301,13 @@ def _pinned_beside(known: _Model, members: Iterable[_Model]) -> list[int]:
     ]
 
 
+def _use_of(members: Iterable[KnownModel]) -> PoolInUse:
+    sizes = [known.size_bytes for known in members if known.place is not Place.OUT]
+    return PoolInUse(len(sizes), sum(sizes))
+
+
 def _room(spec: EnginePoolSpec) -> Room:
     return Room(int(quantity_value(spec.memory)), spec.max_wait, spec.min_resident, spec.max_models)
-
-
-def _member(known: _Model, now_s: float) -> Member:
-    loadable = known.spec is not None and not known.engines and now_s >= known.retry_at_s
-    waits = known.place is Place.OUT and loadable and known.waits_since_s is not None
-    return Member(
-        model=known.deployed.id,
-        size_bytes=known.size_bytes,
-        place=known.place,
-        pinned=known.pinned,
-        waits_s=now_s - known.waits_since_s if waits and known.waits_since_s is not None else None,
-        may_force=known.failures == 0,
-        ready_for_s=now_s - known.ready_at_s if known.place is Place.READY else 0.0,
-        idle_s=now_s - known.used_at_s,
-        asked_for=known.asked_for,
-    )
-
-
-def _cause(known: _Model) -> str:
-    match known.place:
-        case Place.LOADING | Place.READY:
-            return "Pinned" if known.pinned else "Resident"
-        case Place.LEAVING:
-            return "Leaving"
-        case Place.OUT:
-            return "Out" if known.waits_since_s is None else "Waiting"
 
 
 def _failure(engine: ObservedEngine, since_s: float) -> Fault | None:

@@ -24,7 +24,7 @@ from conch_operator.kubernetes.pools.pooled_sources import PooledSources
 from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.worker_pools import WorkerPools
-from conch_operator.metrics import ScalingMetrics
+from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import Prober
 from conch_operator.probe.triton_request import TritonProbeClient
 from conch_operator.reconcile.calls_in_flight import Background
@@ -52,7 +52,7 @@ class Opened:
     prober: Prober
     background: Background
     demand: DemandBook
-    metrics: ScalingMetrics
+    metrics: OperatorMetrics
 
 
 def probe_client(release: ReleaseFile, triton: TritonClient, http: TritonHttp) -> TritonProbeClient:
@@ -89,8 +89,8 @@ def ports_of(release: ReleaseFile, opened: Opened, fence: int) -> LeaderPorts:
     pool_pods = PoolPods(api, agents, namespaces, background=background)
     pooled = PooledEngines(kept, pool_pods, agents, background, fence=fence)
     cluster = KubernetesCluster(engines, pooled, sources)
-    autoscaler = Autoscaler(opened.demand, background.changed, opened.metrics, engines.wake)
-    residents = Residents(opened.demand, background.changed)
+    autoscaler = Autoscaler(opened.demand, background.changed, opened.metrics.scaling, engines.wake)
+    residents = Residents(opened.demand, background.changed, opened.metrics.pools)
     ports = Ports(
         sources=PooledSources(pool_pods, agents, sources, pooled.misplaced, background=background),
         cluster=cluster,

@@ -158,6 +158,7 @@ class LeaderLoop:
         finally:
             self._metrics.count({})
             self._metrics.scaling.show(())
+            self._metrics.pools.show({})
 
     async def _rounds(self) -> None:
         failures = 0

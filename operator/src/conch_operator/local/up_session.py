@@ -34,7 +34,7 @@ from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.status_file import write_report
 from conch_operator.local.supervisor import Supervisor
 from conch_operator.local.watched_model_files import DesiredModels
-from conch_operator.metrics import ScalingMetrics
+from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import Prober
 from conch_operator.probe.triton_request import TritonProbeClient, bounded_client
 from conch_operator.reconcile.calls_in_flight import Background
@@ -109,9 +109,9 @@ class UpSession:
             background = Background(changed=self._wake.set, patience_s=_PATIENCE_S)
             sources, writer = DownloadedSources(downloads, background), RegistryWriter(redis)
             demand = DemandBook(time.monotonic)
-            unread = ScalingMetrics.on(CollectorRegistry())  # nothing scrapes this process
-            autoscaler = await stack.enter_async_context(Autoscaler(demand, self._wake.set, unread))
-            residents = await stack.enter_async_context(Residents(demand, self._wake.set))
+            unread = OperatorMetrics.on(CollectorRegistry())  # nothing scrapes this process
+            autoscaler = await stack.enter_async_context(Autoscaler(demand, self._wake.set, unread.scaling))
+            residents = await stack.enter_async_context(Residents(demand, self._wake.set, unread.pools))
             await stack.enter_async_context(DemandReader(redis, demand, autoscaler.heard, residents.heard))
             ports = Ports(
                 sources,

@@ -28,7 +28,7 @@ from conch_operator.kubernetes.pools.pooled_engines import PooledEngines
 from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.worker_pools import WorkerPools
-from conch_operator.metrics import ScalingMetrics
+from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import Prober, Target
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import plan_workloads
@@ -237,6 +237,7 @@ async def slow_world(
         ports = Ports(
             sources, engines, plan_workloads, registry, registry, registry, prober, tokenizer_of=sources.tokenizer_of
         )
+        metrics = OperatorMetrics.on(CollectorRegistry())
         one_round = LeaderRound(
             api=server,
             engines=engines,
@@ -245,8 +246,8 @@ async def slow_world(
             reconciler=Reconciler(ports, background=background),
             status_writer=writer,
             registry=registry,
-            autoscaler=Autoscaler(DemandBook(time.monotonic), lambda: None, ScalingMetrics.on(CollectorRegistry())),
-            residents=Residents(DemandBook(time.monotonic), lambda: None),
+            autoscaler=Autoscaler(DemandBook(time.monotonic), lambda: None, metrics.scaling),
+            residents=Residents(DemandBook(time.monotonic), lambda: None, metrics.pools),
             pooled=pooled,
             pool_statuses=PoolStatusWriter(server, pooled, pool_pods, background),
             namespaces=[None],

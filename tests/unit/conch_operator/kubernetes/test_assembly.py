@@ -19,7 +19,7 @@ from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.assembly import Opened, leader_round, ports_of, probe_client
 from conch_operator.kubernetes.pods.agent_client import Agents
 from conch_operator.kubernetes.status_writer import StatusWriter
-from conch_operator.metrics import ScalingMetrics
+from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import NoAnswer, Prober, Target
 from conch_operator.reconcile.calls_in_flight import AWAITED
 from conch_operator.scaling.demand import DemandBook
@@ -53,7 +53,7 @@ def opened() -> Opened:
         Prober(NoEngines(), lambda: None),
         AWAITED,
         DemandBook(lambda: 0.0),
-        ScalingMetrics.on(CollectorRegistry()),
+        OperatorMetrics.on(CollectorRegistry()),
     )
 
 
