@@ -5,6 +5,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -104,8 +105,16 @@ async def test_a_claim_that_hangs_holds_up_the_folders_of_no_other(
 
 async def test_who_asks_again_and_again_about_a_disk_that_hangs_makes_it_no_worse(scene: Scene) -> None:
     folder = model_in(scene.start_server() / "models" / "tiny")
-    (folder / "tokenizer.json").unlink()
-    os.mkfifo(folder / "tokenizer.json")  # whoever reads it waits for a writer
+    fifo = folder / "tokenizer.json"
+    fifo.unlink()
+    os.mkfifo(fifo)  # whoever reads it waits for a writer's words
+    first = asyncio.create_task(scene.folders.report(asked("/models/tiny")))
+    writers: list[int] = []
+
+    def is_being_read() -> bool:
+        with suppress(OSError):  # ENXIO: nobody reads it yet
+            writers.append(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(writers)
 
     async def tasks_after_an_answer_that_does_not_come() -> int:
         with pytest.raises(TimeoutError):
@@ -113,10 +122,15 @@ async def test_who_asks_again_and_again_about_a_disk_that_hangs_makes_it_no_wors
                 await scene.folders.report(asked("/models/tiny"))
         return len(asyncio.all_tasks())
 
-    async with asyncio.timeout(30):
+    await eventually(is_being_read, "the folder to be read")
+    try:
         assert len({await tasks_after_an_answer_that_does_not_come() for _ in range(5)}) == 1
-        await asyncio.to_thread((folder / "tokenizer.json").write_text, "{}")
-        await eventually(lambda: len(asyncio.all_tasks()) == 1, "the end of the one that reads")
+    finally:
+        os.write(writers[0], b"{}")
+        os.close(writers[0])
+    async with asyncio.timeout(30):
+        await first
+    await eventually(lambda: len(asyncio.all_tasks()) == 1, "the end of all that was asked")
 
 
 async def test_only_what_was_read_last_is_remembered(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
