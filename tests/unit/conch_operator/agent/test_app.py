@@ -63,11 +63,13 @@ async def test_who_asks_again_and_again_about_a_disk_that_hangs_makes_it_no_wors
     monkeypatch.setattr(app, "LONGEST_READ_S", 0.05)
     (agent.path / "tokenizer.json").unlink()
     os.mkfifo(agent.path / "tokenizer.json")  # whoever reads it waits for a writer
-    async with asyncio.timeout(30):
-        said = {(*await agent.ask("GET", "/source"), len(asyncio.all_tasks())) for _ in range(5)}
+    try:
+        async with asyncio.timeout(30):
+            said = {(*await agent.ask("GET", "/source"), len(asyncio.all_tasks())) for _ in range(5)}
         assert said == {(503, app.DISK_HANGS, 2)}
+    finally:
         await asyncio.to_thread((agent.path / "tokenizer.json").write_text, "{}")
-        await eventually(lambda: len(asyncio.all_tasks()) == 1, "the end of the one that reads")
+    await eventually(lambda: len(asyncio.all_tasks()) == 1, "the end of the one that reads")
 
 
 async def test_a_fault_names_the_folder_as_the_engine_sees_it_and_may_be_mended(agent: Agent) -> None:

@@ -201,5 +201,7 @@ async def test_it_says_so_when_a_folder_cannot_be_read_in_time(agent: Agent, mon
     os.mkfifo(folder / "tokenizer.json")  # whoever reads it waits for a writer
     await eventually(lambda: agent.server.pid == PID, "the server")
     question = FolderQuestion(folder="/tiny", weights=False, config=False, onnx=False)
-    assert (await agent.ask("/folder", question))[0] == 503
-    await asyncio.to_thread((folder / "tokenizer.json").write_text, "{}")
+    try:
+        assert (await agent.ask("/folder", question))[0] == 503
+    finally:
+        await asyncio.to_thread((folder / "tokenizer.json").write_text, "{}")
