@@ -19,6 +19,8 @@ _CRDS = sorted((_ROOT / "crds").glob("*.yaml"))
 _UNAVAILABLE = 3
 _BUILD_S = 1800
 _KNOWN_S = 120
+_DOWN_S = 300
+"""To delete some gigabytes of images takes seconds, or minutes where the disk has much to do."""
 _RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 _TOLD = 3_000
 """Characters of a failed build's output that its error holds."""
@@ -218,4 +220,4 @@ def _start() -> Cluster:
 
 
 def _stop() -> None:
-    subprocess.run([_SCRIPT, "down"], check=True, timeout=120)
+    subprocess.run([_SCRIPT, "down"], check=True, timeout=_DOWN_S)
