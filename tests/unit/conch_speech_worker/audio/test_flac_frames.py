@@ -53,6 +53,19 @@ def test_the_last_frame_is_found_and_where_it_ends(sound: str) -> None:
         assert len(flac) in may_end_at(part, last, part.size)
 
 
+@pytest.mark.parametrize("samples", [2000, BLOCK + 2000])
+def test_a_checksum_that_ends_in_a_zero_is_part_of_its_frame(samples: int) -> None:
+    chance = np.random.default_rng(1)
+    flacs = (flac_of(chance.uniform(-0.1, 0.1, samples).astype(np.float32))[0] for _ in range(5000))
+    flac = next(flac for flac in flacs if flac[-1] == 0)
+    assert len(decoded(flac)) == samples
+    sound = spoken([3] * 10)
+    others = [file_of(sound, SAMPLE_RATE, kind=kind) for kind in ("FLAC", "WAV")]
+    for other in (*others, *(container_of(sound, form, SAMPLE_RATE) for form in ("m4a", "aac"))):
+        assert len(decoded(flac + other)) == samples + len(decoded(other))
+    assert len(decoded(flac + bytes(100))) == samples
+
+
 def test_frames_behind_one_that_is_damaged_are_found() -> None:
     flac, first = flac_of(*SOUNDS["speech"])
     damaged = bytearray(flac)

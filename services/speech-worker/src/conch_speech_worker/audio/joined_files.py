@@ -20,6 +20,8 @@ _LOOKED_AT_BYTES = 64 * 1024
 _MOST_UNKNOWN_BYTES = 4096
 """What nobody knows is passed over where it is no more than that."""
 _ZEROS_OF_MP4 = 3
+_CHECKSUM_BYTES = 2
+"""Of a frame of FLAC, at its end."""
 _LAST_ZEROS = 64
 """More zeros are not at the end of a frame of FLAC."""
 _TELLS_END = (FileFormat.WAV, FileFormat.MP4, FileFormat.WEBM)
@@ -112,8 +114,19 @@ def _end_of_flac(whole: FilePart, at: int) -> int:
     last = last_frame(whole, start, end)
     if last is None:
         return _before_zeros(whole, start, next_file(whole, start, end))
-    told = (place for place in may_end_at(whole, last, end) if _may_end(whole, place))
-    return next(told, None) or _before_zeros(whole, last.at, next_file(whole, last.at + 1, end))
+    told = next((place for place in may_end_at(whole, last, end) if _may_end(whole, place)), None)
+    if told is None:
+        return _before_zeros(whole, last.at, next_file(whole, last.at + 1, end))
+    return _behind_checksum(whole, told)
+
+
+def _behind_checksum(whole: FilePart, at: int) -> int:
+    """Return the end of a frame whose checksum fits from here on: zeros may be the last bytes of that."""
+    for place in range(at, at + _CHECKSUM_BYTES):
+        head = whole.peek(place, HEAD_BYTES)
+        if not head.startswith(b"\0") or format_of(head):
+            return place
+    return at + _CHECKSUM_BYTES
 
 
 def _before_zeros(whole: FilePart, start: int, end: int) -> int:
