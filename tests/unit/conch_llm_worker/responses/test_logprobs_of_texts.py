@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import time
 from typing import Any
 
 import pytest
@@ -23,13 +24,13 @@ CALL = '<tool_call>{"name": "now", "arguments": {"a": 1}}</tool_call>'
 PARTS = ["Hello world", "<b>Hi</b> <tool", "\n\n", " ", CALL, "你好", "<think>hm</think>", "<think>", "</think>", "<"]
 
 
-async def items(parsing: Parsing | None, groups: list[list[int]], *, stream: bool) -> list[Any]:
+async def items(parsing: Parsing | None, groups: list[list[int]], *, stream: bool, max_tokens: int = 1000) -> list[Any]:
     """Return the output of a response whose engine sends each group in one message; the id of a byte is the byte."""
     made = [
         tokens_response(group, "stop" if last else None, BYTE_EOS, logprob=-0.5)
         for group, last in zip(groups, [*[False] * (len(groups) - 1), True], strict=True)
     ]
-    parameters = sampling(max_tokens=1000, eos_token_ids=(BYTE_EOS,), logprobs=0)
+    parameters = sampling(max_tokens=max_tokens, eos_token_ids=(BYTE_EOS,), logprobs=0)
     request = generate_request(
         api=Api.RESPONSES, parsing=parsing, sampling=parameters, stream=stream, response_id="resp_ab", logprobs=True
     )
@@ -71,3 +72,13 @@ async def test_each_token_of_a_text_has_one_and_no_other() -> None:
     ((said, tokens),) = shown(output)
     assert said == "<b>Hello</b>"
     assert "".join(tokens) == "\n\n<b>Hello</b>"
+
+
+async def test_the_time_that_tokens_without_text_take_grows_with_their_number_alone() -> None:
+    async def took_s(count: int) -> float:
+        began = time.thread_time()
+        await items(HERMES, [[*b" " * count, *b"Hi", BYTE_EOS]], stream=False, max_tokens=100_000)
+        return time.thread_time() - began
+
+    await took_s(100)
+    assert min([await took_s(16_000) for _ in range(2)]) < 8 * min([await took_s(4_000) for _ in range(2)])

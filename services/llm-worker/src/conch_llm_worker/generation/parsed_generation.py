@@ -112,12 +112,13 @@ class ParsedGeneration:
 
     def _of_text(self, update: ChoiceUpdate, events: Sequence[Event], *, thought: bool) -> Sequence[TokenEntry]:
         """Return the entries that are known to be of content now."""
-        held, self._held = [*self._held, *update.entries], []
-        if update.finish is not None or any(isinstance(event, Content) for event in events):
-            return held
-        if not (thought or events):
-            self._held = held
-        return ()
+        self._held += update.entries
+        if update.finish is None and not any(isinstance(event, Content) for event in events):
+            if thought or events:
+                self._held.clear()
+            return ()
+        held, self._held = self._held, []
+        return held
 
     def _with_held(self, update: ChoiceUpdate) -> ChoiceUpdate:
         held, self._held = self._held, []
