@@ -20,8 +20,6 @@ _LOOKED_AT_BYTES = 64 * 1024
 _MOST_UNKNOWN_BYTES = 4096
 """What nobody knows is passed over where it is no more than that."""
 _ZEROS_OF_MP4 = 3
-_CHECKSUM_BYTES = 2
-"""Of a frame of FLAC, at its end."""
 _LAST_ZEROS = 64
 """More zeros are not at the end of a frame of FLAC."""
 _TELLS_END = (FileFormat.WAV, FileFormat.MP4, FileFormat.WEBM)
@@ -121,12 +119,12 @@ def _end_of_flac(whole: FilePart, at: int) -> int:
 
 
 def _behind_checksum(whole: FilePart, at: int) -> int:
-    """Return the end of a frame whose checksum fits from here on: zeros may be the last bytes of that."""
-    for place in range(at, at + _CHECKSUM_BYTES):
+    """Return the end of a frame whose checksum fits from here on: zeros may be its last bytes, and of the samples."""
+    for place in range(at, at + _LAST_ZEROS):
         head = whole.peek(place, HEAD_BYTES)
         if not head.startswith(b"\0") or format_of(head):
             return place
-    return at + _CHECKSUM_BYTES
+    return at + _LAST_ZEROS
 
 
 def _before_zeros(whole: FilePart, start: int, end: int) -> int:
