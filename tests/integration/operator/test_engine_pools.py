@@ -83,7 +83,7 @@ def loaded(conch: ConchUp) -> list[str]:
 
 
 def test_all_are_served_by_one_server_in_the_room_of_two_and_no_request_fails(conch: ConchUp) -> None:
-    servers = [one for one in conch.processes() if one.name() == "tritonserver"]
+    servers = conch.named("tritonserver")
     assert len(servers) == 1
     answers, faults, most = list[list[float]](), list[str](), list[str]()
     popular = [1 / rank for rank in range(1, COUNT + 1)]
@@ -122,7 +122,7 @@ def test_a_model_that_cannot_be_loaded_is_alone_in_that(conch: ConchUp) -> None:
 
 def test_a_killed_server_comes_back_with_its_models_and_no_request_fails(conch: ConchUp) -> None:
     assert ask(conch, NAMES[0])
-    next(one for one in conch.processes() if one.name() == "tritonserver").kill()
+    conch.named("tritonserver")[0].kill()
     for name in (NAMES[0], NAMES[-1]):
         assert ask(conch, name)
 

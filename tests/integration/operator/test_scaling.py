@@ -30,12 +30,12 @@ def conch(tmp_path: Path) -> Iterator[ConchUp]:
 
 
 def test_a_model_rests_when_nothing_happens_and_comes_back_for_a_request_and_for_a_call(conch: ConchUp) -> None:
-    redis_process = next(one for one in conch.processes() if one.name() in ("redis-server", "valkey-server"))
+    (redis_process,) = conch.named("redis-server", "valkey-server")
     port = next(found.laddr.port for found in redis_process.net_connections() if found.status == "LISTEN")
     redis = Redis(port=port)
 
     def engines() -> int:
-        return sum(process.name() == "tritonserver" for process in conch.processes())
+        return len(conch.named("tritonserver"))
 
     def route() -> dict[str, Any]:
         found: dict[str, Any] = json.loads(cast("bytes", redis.hget(ROUTES_KEY, MODEL)))
@@ -85,7 +85,7 @@ def test_a_request_waits_for_whoever_scales_the_model_from_zero(tmp_path: Path) 
     with ConchUp(tmp_path / "state", file, settings=patient) as conch, ThreadPoolExecutor() as clients:
 
         def engines() -> int:
-            return sum(process.name() == "tritonserver" for process in conch.processes())
+            return len(conch.named("tritonserver"))
 
         def reason() -> str:
             (model,) = status(conch)["models"]

@@ -42,7 +42,7 @@ def ready_replicas(conch: ConchUp) -> int:
 
 
 def redis_process(conch: ConchUp) -> psutil.Process:
-    return next(p for p in conch.processes() if p.name() in ("redis-server", "valkey-server"))
+    return conch.named("redis-server", "valkey-server")[0]
 
 
 def _holds_a_route(redis: Redis) -> bool:

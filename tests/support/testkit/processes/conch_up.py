@@ -120,6 +120,15 @@ class ConchUp:
         assert self._process is not None
         return psutil.Process(self._process.pid).children(recursive=True)
 
+    def named(self, *names: str) -> list[psutil.Process]:
+        """Return the processes below the command that live and have one of these names."""
+        found = []
+        for process in self.processes():
+            with suppress(psutil.NoSuchProcess):
+                if process.name() in names:
+                    found.append(process)
+        return found
+
     def process(self, marker: str) -> psutil.Process:
         """Return the first process that lives and whose command line holds the marker."""
         for process in self.processes():
