@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-import time
 from typing import Any
 
 import pytest
@@ -13,7 +12,11 @@ from conch_contracts.messages.generation import Api
 from conch_kit.tracing import tracer
 from conch_llm_worker.answer_writer import answer_for
 from conch_llm_worker.choices import Choices
+from conch_llm_worker.dialects.token_deltas import Logprobs, TokenDelta
 from conch_llm_worker.engine.calls import EngineCalls
+from conch_llm_worker.generation.choice_rules import ChoiceRules
+from conch_llm_worker.generation.id_generation import IdGeneration
+from conch_llm_worker.generation.parsed_generation import ParsedGeneration
 from testkit.builders.generate_requests import generate_request, sampling
 from testkit.engines.engine_messages import tokens_response
 from testkit.engines.scripted_triton import Caller, ScriptedTriton
@@ -30,7 +33,7 @@ async def items(parsing: Parsing | None, groups: list[list[int]], *, stream: boo
         tokens_response(group, "stop" if last else None, BYTE_EOS, logprob=-0.5)
         for group, last in zip(groups, [*[False] * (len(groups) - 1), True], strict=True)
     ]
-    parameters = sampling(max_tokens=max_tokens, eos_token_ids=(BYTE_EOS,), logprobs=0)
+    parameters = sampling(max_tokens=1000, eos_token_ids=(BYTE_EOS,), logprobs=0)
     request = generate_request(
         api=Api.RESPONSES, parsing=parsing, sampling=parameters, stream=stream, response_id="resp_ab", logprobs=True
     )
@@ -74,11 +77,12 @@ async def test_each_token_of_a_text_has_one_and_no_other() -> None:
     assert "".join(tokens) == "\n\n<b>Hello</b>"
 
 
-async def test_the_time_that_tokens_without_text_take_grows_with_their_number_alone() -> None:
-    async def took_s(count: int) -> float:
-        began = time.thread_time()
-        await items(HERMES, [[*b" " * count, *b"Hi", BYTE_EOS]], stream=False, max_tokens=100_000)
-        return time.thread_time() - began
-
-    await took_s(100)
-    assert min([await took_s(16_000) for _ in range(2)]) < 8 * min([await took_s(4_000) for _ in range(2)])
+def test_what_waits_for_its_text_is_not_copied_with_each_token() -> None:
+    request = generate_request(parsing=HERMES, sampling=sampling(max_tokens=1000, logprobs=0), logprobs=True)
+    generation = IdGeneration(ChoiceRules.of(request, byte_level()), byte_level())
+    parsed = ParsedGeneration.of(generation, HERMES, byte_level(), entries_of_texts=True)
+    held = parsed._held
+    for _ in range(50):
+        assert parsed.feed(TokenDelta(b" ", Logprobs([-0.5], (), ()))).entries == ()
+    assert (parsed._held is held, len(held)) == (True, 50)
+    assert len(parsed.feed(TokenDelta(b"H", Logprobs([-0.5], (), ()))).entries) == 51
