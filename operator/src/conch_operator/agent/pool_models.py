@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import secrets
-from contextlib import suppress
 
+from conch_kit.timed_waits import wait_at_most
 from conch_operator.agent.pool_messages import PoolOrder, PoolQuestion, PoolReport
 from conch_operator.engine_pools.shared_server import LoadedModels, ServerProcess
 from conch_operator.state import EnginePhase
@@ -32,9 +32,7 @@ class ChangeLog:
         """Return when something has happened that is not in this count, or when the time is over."""
         if (agent, count) == (self.agent, self.count):
             self._news.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(wait_s, _LONGEST_WAIT_S)):
-                    await self._news.wait()
+            await wait_at_most(self._news, min(wait_s, _LONGEST_WAIT_S))
 
 
 class PoolModels:

@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import suppress
+
+from conch_kit.timed_waits import wait_at_most
 
 LONGEST_HOLD_S = 45
 """How long the preStop hook holds a pod's end back when no operator lets it go; below the pod's grace period."""
@@ -23,9 +24,7 @@ class EngineTermination:
     async def wait_until_allowed(self) -> None:
         """Return when the engine may end: at once when it must restart, at the latest after the longest hold."""
         if not self.must_restart:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._longest_hold_s):
-                    await self._allowed.wait()
+            await wait_at_most(self._allowed, self._longest_hold_s)
 
     def allow(self) -> None:
         """Let the engine end: no gateway uses it any more."""

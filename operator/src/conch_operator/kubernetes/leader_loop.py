@@ -9,13 +9,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from conch_contracts.names import ModelId
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
 from conch_kit.side_by_side import together
+from conch_kit.timed_waits import wait_at_most
 from conch_operator.engine_pools.residents import Residents
 from conch_operator.kubernetes.api.backoff import Backoff
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
@@ -177,9 +177,7 @@ class LeaderLoop:
             if self._settled and self._models:
                 self._long_lived.settled()
             await asyncio.sleep(self._pause_s())
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._rest_s()):
-                    await self._wake.wait()
+            await wait_at_most(self._wake, self._rest_s())
 
     def _pause_s(self) -> float:
         """Return the least pause before the next round; rounds take half of the time at most."""

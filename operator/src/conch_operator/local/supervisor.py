@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from conch_kit.timed_waits import wait_at_most
 from conch_operator.local import die_with_parent, orphan_guard
 from conch_operator.local.exit_cause import exit_cause
 from conch_operator.state import EnginePhase
@@ -179,9 +180,7 @@ class SupervisedProcess:
 
     async def _rest(self, pause_s: float) -> None:
         """Wait so long, or until told to stop."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(pause_s):
-                await self._stopping.wait()
+        await wait_at_most(self._stopping, pause_s)
 
     async def _run_once(self) -> None:
         try:

@@ -9,7 +9,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
 from conch_kit.side_by_side import end
+from conch_kit.timed_waits import wait_at_most
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.engine_pools.residents import Residents
@@ -140,9 +141,7 @@ class UpSession:
             urls = self._urls()
             all_ready = self._report(urls, desired)
             self._end_without_gateway()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_ROUND_S if all_ready else _STARTING_ROUND_S):
-                    await self._wake.wait()
+            await wait_at_most(self._wake, _ROUND_S if all_ready else _STARTING_ROUND_S)
 
     async def _wait_for_redis(self) -> None:
         url = self._options.services.redis_url

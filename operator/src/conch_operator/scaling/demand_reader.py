@@ -17,6 +17,7 @@ from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot import Parser
 from conch_kit.registry.woken_models import WokenModels
+from conch_kit.timed_waits import wait_at_most
 from conch_operator.scaling.demand import DemandBook
 
 log = logging.getLogger(__name__)
@@ -70,9 +71,7 @@ class DemandReader(BackgroundLoops):
 
     async def _comes_before(self, end_s: float) -> bool:
         """Wait for a record; return whether one came in time."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(end_s - time.monotonic()):
-                await self._record_came.wait()
+        await wait_at_most(self._record_came, end_s - time.monotonic())
         came = self._record_came.is_set() and time.monotonic() < end_s
         if came:
             self._record_came.clear()

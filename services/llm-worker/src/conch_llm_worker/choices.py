@@ -9,7 +9,6 @@ The beams of a search are choices that one call makes together.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from math import inf
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
@@ -17,6 +16,7 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 from conch_contracts.messages.generation import Api, GenerateRequest, PreparedPrompt, Usage
 from conch_contracts.messages.message import changed
 from conch_kit.side_by_side import together
+from conch_kit.timed_waits import wait_at_most
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_kit.triton.tensors import is_final
 from conch_llm_worker.answer_writer import AnswerWriter
@@ -99,9 +99,7 @@ class Choices:
             except EngineError as error:
                 self._failure = self._failure or error
                 self._end_one()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_FAIL_TOGETHER_S):
-                        await self._none_under_way.wait()
+                await wait_at_most(self._none_under_way, _FAIL_TOGETHER_S)
                 raise
             self._end_one()
 

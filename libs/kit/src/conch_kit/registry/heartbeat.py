@@ -8,7 +8,7 @@ import asyncio
 import logging
 from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 
 from pydantic import BaseModel
 
@@ -17,6 +17,7 @@ from conch_contracts.records import GatewayBeat, Heartbeat, Pool
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.record_writer import RecordWriter
+from conch_kit.timed_waits import wait_at_most
 
 log = logging.getLogger(__name__)
 
@@ -63,9 +64,7 @@ class _BeatWriter(RecordWriter):
             self._news.clear()
             await self.beat()
             await asyncio.sleep(_REST_S)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._interval_s):
-                    await self._news.wait()
+            await wait_at_most(self._news, self._interval_s)
 
 
 class HeartbeatWriter(_BeatWriter):

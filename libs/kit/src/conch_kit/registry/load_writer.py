@@ -13,7 +13,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from conch_contracts.names import LOADS_KEY, WAKES_KEY, ModelId
 from conch_contracts.records import GatewayLoad
@@ -21,6 +20,7 @@ from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.record_writer import RecordWriter
 from conch_kit.registry.scripts import WAKE
+from conch_kit.timed_waits import wait_at_most
 
 log = logging.getLogger(__name__)
 
@@ -78,11 +78,11 @@ class LoadWriter(RecordWriter):
 
     async def _run(self) -> None:
         while True:
-            await _within(self._news, self._beat_s)
+            await wait_at_most(self._news, self._beat_s)
             self._news.clear()
             self._urgent.clear()
             if await self._write():
-                await _within(self._urgent, REST_ALONE_S if self._alone else REST_S)
+                await wait_at_most(self._urgent, REST_ALONE_S if self._alone else REST_S)
             else:
                 self._news.set()
                 await asyncio.sleep(_AGAIN_S)
@@ -102,10 +102,3 @@ class LoadWriter(RecordWriter):
             log.warning("Redis refuses what this gateway has to do.", extra={"error": str(refusals[0])})
         self._refused = bool(refusals)
         return True
-
-
-async def _within(event: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, and no longer than this."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 
 from conch_contracts.names import (
     CHANGED_KEY,
@@ -29,6 +28,7 @@ from conch_kit.registry.liveness import PoolLiveness
 from conch_kit.registry.read_reply import Damaged, Missing, RawChanges, RawList, Unchanged, interpret
 from conch_kit.registry.scripts import READ
 from conch_kit.registry.snapshot import Parser, Snapshot, apply, merge, replace_workers
+from conch_kit.timed_waits import wait_at_most
 
 log = logging.getLogger(__name__)
 
@@ -84,16 +84,12 @@ class RegistryReader(BackgroundLoops):
 
     async def wait_loaded(self, timeout_s: float) -> bool:
         """Wait for the first complete list and return whether it came in time."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._loaded.wait()
+        await wait_at_most(self._loaded, timeout_s)
         return self.loaded
 
     async def wait_answered(self, timeout_s: float) -> bool:
         """Wait for the first answer, whatever it is, and return whether it came in time."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._answered.wait()
+        await wait_at_most(self._answered, timeout_s)
         return self.answered
 
     def subscribe(self, callback: Callable[[Snapshot], None]) -> None:
@@ -115,9 +111,7 @@ class RegistryReader(BackgroundLoops):
         while True:
             self._wake.clear()
             await self.refresh()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_BEAT_S):
-                    await self._wake.wait()
+            await wait_at_most(self._wake, _BEAT_S)
 
     async def refresh(self) -> None:
         """Read once what has changed; what cannot be read leaves the snapshot as it is."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from conch_kit.timed_waits import wait_at_most
 from conch_tokenizer.children.connection import ChildConnection
 from conch_tokenizer.children.limits import TimeLimits
 from conch_tokenizer.children.service_orders import LaneOrder
@@ -100,9 +101,7 @@ class Lanes:
         """Return what ended a lane over a request; None when it was not this request."""
         watched = self._lanes.get(lane)
         if watched is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_END_S):
-                    await watched.over.wait()
+            await wait_at_most(watched.over, _END_S)
         return self._outcomes.pop((lane, number), None)
 
     async def _look_on(self) -> None:
