@@ -30,7 +30,7 @@ async def run_pool_agent(settings: PoolAgentSettings) -> None:
         await stack.enter_async_context(process)
         triton = await stack.enter_async_context(bounded_client())
         address = EngineAddress(f"127.0.0.1:{TRITON_GRPC_PORT}")
-        loaded = LoadedModels(SharedServer(process, address, POOL_REPOSITORY, triton), changes.note)
+        loaded = LoadedModels(SharedServer(process, lambda: address, POOL_REPOSITORY, triton), changes.note)
         stack.push_async_callback(loaded.end)
         await stack.enter_async_context(GraphCache(process, loaded))
         everybodys = make_app(None, EngineTermination(settings.longest_hold_s), settings.token_sha256)

@@ -94,10 +94,10 @@ class Loadable:
 
 @dataclass(slots=True)
 class SharedServer:
-    """The server's process, and where it is asked."""
+    """The server's process, and where it is asked: another start may be at another address."""
 
     process: ServerProcess
-    grpc: EngineAddress
+    grpc: Callable[[], EngineAddress]
     repository: Path
     triton: ModelControl
     _run: int = 0
@@ -109,7 +109,7 @@ class SharedServer:
             run = self.process.incarnation
             if self.process.phase is EnginePhase.RUNNING:
                 with suppress(EngineError):
-                    await self.triton.repository_index(self.grpc)
+                    await self.triton.repository_index(self.grpc())
                     return run
             await asyncio.sleep(_POLL_S)
 
@@ -172,7 +172,7 @@ class PooledModel:
             spec_hash=self.loadable.spec_hash,
             contract=self.loadable.contract,
             phase=phase,
-            grpc=self._server.grpc,
+            grpc=self._server.grpc(),
             incarnation=self._incarnation,
             detail=detail,
             fault=self._fault,
@@ -248,7 +248,7 @@ class PooledModel:
                     return
                 await asyncio.to_thread(self._write)
                 await self._server.triton.load_model(
-                    self._server.grpc, self._name, timeout_s=self.loadable.longest_load_s
+                    self._server.grpc(), self._name, timeout_s=self.loadable.longest_load_s
                 )
         except OSError as error:
             message = f"Its files cannot be written into {self._server.repository}: {error.strerror or error}."
@@ -313,7 +313,7 @@ class PooledModel:
         limit_s = min(LONGEST_UNLOAD_S, self.loadable.longest_load_s)
         run, deadline = self._server.process.incarnation, asyncio.get_running_loop().time() + limit_s
         try:
-            await self._server.triton.unload_model(self._server.grpc, self._name, timeout_s=limit_s)
+            await self._server.triton.unload_model(self._server.grpc(), self._name, timeout_s=limit_s)
         except EngineError as error:
             log.info("A model was not unloaded.", extra={"engine": self.loadable.name, "error": error.message})
         while self._server.is_on(run) and await self._stubs():

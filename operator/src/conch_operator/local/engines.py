@@ -10,7 +10,7 @@ from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_kit.triton.client import TritonClient
 from conch_operator.engine_pools.shared_server import Loadable, LoadedModels, SharedServer
 from conch_operator.local.orphan_guard import remove_shared_memory
-from conch_operator.local.ports import free_ports
+from conch_operator.local.ports import all_free, free_ports
 from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.supervisor import Command, LaunchError, RestartPolicy, SupervisedProcess, Supervisor
 from conch_operator.local.tritonserver import (
@@ -43,11 +43,28 @@ class EngineServer:
     environment: Mapping[str, str]
 
 
+class _Ports:
+    """The ports of one server: the same at each of its starts, unless somebody else has taken one meanwhile."""
+
+    def __init__(self) -> None:
+        self._ports = TritonPorts(*free_ports(3))
+
+    def at_start(self) -> TritonPorts:
+        """Return the ports for the start that comes."""
+        if not all_free((self._ports.http, self._ports.grpc, self._ports.metrics)):
+            self._ports = TritonPorts(*free_ports(3))
+        return self._ports
+
+    def grpc(self) -> EngineAddress:
+        """Return where the server is asked since its last start."""
+        return EngineAddress(f"127.0.0.1:{self._ports.grpc}")
+
+
 @dataclass(frozen=True, slots=True)
 class _LocalEngine:
     component: EngineComponent
     process: SupervisedProcess
-    grpc: EngineAddress
+    ports: _Ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +107,7 @@ class LocalEngines:
                 spec_hash=engine.component.spec_hash,
                 contract=engine.component.contract,
                 phase=engine.process.phase,
-                grpc=engine.grpc,
+                grpc=engine.ports.grpc(),
                 incarnation=engine.process.incarnation,
                 detail=engine.process.detail,
             )
@@ -120,7 +137,7 @@ class LocalEngines:
         """Do nothing: processes have no use for it."""
 
     async def start(self, component: EngineComponent) -> None:
-        """Begin to run an engine; whenever it ends, it is started again on the same ports."""
+        """Begin to run an engine; whenever it ends, it is started again."""
         if component.recipe.pool is not None:
             self._pools[component.recipe.pool].models.load(self._loadable(component, component.recipe.pool))
             return
@@ -132,8 +149,8 @@ class LocalEngines:
             self._write_model(component, repository)
             return (component.recipe.triton_model,)
 
-        process, grpc = self._start_server(repository, write)
-        self._engines[component.name] = _LocalEngine(component, process, grpc)
+        process, ports = self._start_server(repository, write)
+        self._engines[component.name] = _LocalEngine(component, process, ports)
 
     async def restart(self, name: EngineName) -> None:
         """End a broken engine at once; its supervisor starts it again after a pause."""
@@ -177,8 +194,8 @@ class LocalEngines:
         for pool_id in wanted.keys() - self._pools.keys():
             repository = self._state.repository(f"pool-{pool_id.replace('/', '.')}")
             repository.mkdir(parents=True, exist_ok=True)
-            process, grpc = self._start_server(repository, tuple)
-            server = SharedServer(process, grpc, repository, self._triton)
+            process, ports = self._start_server(repository, tuple)
+            server = SharedServer(process, ports.grpc, repository, self._triton)
             self._pools[pool_id] = _LocalPool(process, LoadedModels(server, self._changed))
         for pool_id in self._pools.keys() - wanted.keys():
             if not self._pools[pool_id].models.names:
@@ -188,14 +205,14 @@ class LocalEngines:
 
     def _start_server(
         self, repository: Path, prepare: Callable[[], tuple[str, ...]]
-    ) -> tuple[SupervisedProcess, EngineAddress]:
-        """Start a server that loads the models that `prepare` has written and named; return where it is asked."""
-        ports, shm_prefix = TritonPorts(*free_ports(3)), new_shm_prefix()
+    ) -> tuple[SupervisedProcess, _Ports]:
+        """Start a server that loads the models that `prepare` has written and named."""
+        ports, shm_prefix = _Ports(), new_shm_prefix()
         self._supervisor.remove_shared_memory_at_exit(shm_prefix)
 
         def made() -> Command:
             remove_shared_memory(shm_prefix)  # what its last process left
-            launch = TritonLaunch(repository, prepare(), ports, shm_prefix, exit_timeout_s=int(GRACE_S) - 5)
+            launch = TritonLaunch(repository, prepare(), ports.at_start(), shm_prefix, exit_timeout_s=int(GRACE_S) - 5)
             return Command(
                 triton_arguments(self._server.triton, launch),
                 triton_environment(self._server.triton, self._server.environment),
@@ -206,8 +223,7 @@ class LocalEngines:
             return await asyncio.to_thread(made)
 
         policy = RestartPolicy(longest_pause_s=LONGEST_PAUSE_S, grace_s=GRACE_S)
-        process = self._supervisor.supervise(repository.name, command, self._changed, policy)
-        return process, EngineAddress(f"127.0.0.1:{ports.grpc}")
+        return self._supervisor.supervise(repository.name, command, self._changed, policy), ports
 
     def _loadable(self, component: EngineComponent, pool: PoolId) -> Loadable:
         return Loadable(

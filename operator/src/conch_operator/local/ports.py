@@ -3,6 +3,7 @@
 import errno
 import random
 import socket
+from collections.abc import Iterable
 from contextlib import ExitStack
 
 _OURS = range(15_000, 30_000)
@@ -25,6 +26,16 @@ def free_ports(count: int) -> tuple[int, ...]:
                 continue  # somebody has it
             found.append(port)
     return tuple(found)
+
+
+def all_free(ports: Iterable[int]) -> bool:
+    """Return whether servers could listen on these ports of 127.0.0.1 at this moment."""
+    try:
+        for port in ports:
+            check_free("127.0.0.1", port)
+    except CannotListen:
+        return False
+    return True
 
 
 def check_free(host: str, port: int) -> None:

@@ -56,7 +56,7 @@ class Agent:
         self.repository = tmp_path / "repository"
         changes = ChangeLog()
         self.server = PodServer(changes.note, self.processes)
-        shared = SharedServer(self.server, EngineAddress("127.0.0.1:8001"), self.repository, Triton())
+        shared = SharedServer(self.server, lambda: EngineAddress("127.0.0.1:8001"), self.repository, Triton())
         self.loaded = LoadedModels(shared, changes.note)
         others = make_app(None, EngineTermination(0.01), token_sha256(TOKEN), engine_port=1)
         models = PoolModels(self.server, self.loaded, changes)

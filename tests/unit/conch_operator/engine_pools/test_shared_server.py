@@ -70,7 +70,7 @@ def loadable(name: str, longest_load_s: float = 60.0, triton_model: str = "") ->
 class Scene:
     def __init__(self, folder: Path) -> None:
         self.process, self.triton, self.folder = Process(), Triton(), folder
-        server = SharedServer(self.process, EngineAddress("127.0.0.1:1"), folder, self.triton)
+        server = SharedServer(self.process, lambda: EngineAddress("127.0.0.1:1"), folder, self.triton)
         self.models = LoadedModels(server, lambda: None)
 
     def phases(self) -> dict[str, EnginePhase]:
