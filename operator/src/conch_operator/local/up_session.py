@@ -50,6 +50,8 @@ from conch_operator.state import Desired
 
 _STARTING_ROUND_S = 0.1
 _ROUND_S = 1.0
+_LONGEST_PAUSE_S = 0.2
+"""Between two rounds, however long the last one took and however much has changed since."""
 _PATIENCE_S = 2.0
 """How long a round waits for a folder; then it goes on for all other models, and a later round takes what it says."""
 _REDIS_POLL_S = 0.02
@@ -134,6 +136,7 @@ class UpSession:
     async def _rounds(self, reconciler: Reconciler, supervisor: Supervisor, reader: RegistryReader) -> None:
         while not self._stopping.is_set():
             self._wake.clear()
+            began_s = time.monotonic()
             desired = self._models.current  # which a file may replace before the round is over
             self._statuses = await reconciler.reconcile(desired, self._statuses)
             if needs_media(reader.snapshot.routes.values()):
@@ -141,6 +144,8 @@ class UpSession:
             urls = self._urls()
             all_ready = self._report(urls, desired)
             self._end_without_gateway()
+            took_s = time.monotonic() - began_s
+            await wait_at_most(self._stopping, min(took_s, _LONGEST_PAUSE_S))  # rounds take half of the time at most
             await wait_at_most(self._wake, _ROUND_S if all_ready else _STARTING_ROUND_S)
 
     async def _wait_for_redis(self) -> None:

@@ -7,6 +7,7 @@ an old one from the route; once no gateway uses it any more, stop it. Changes ar
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import lru_cache
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import LOCAL_NAMESPACE, Digest, EngineAddress, ModelId
@@ -155,6 +156,7 @@ def engine_recipe(model: DesiredModel, facts: SourceFacts) -> EngineRecipe | Non
     )
 
 
+@lru_cache(maxsize=4096)  # each round asks for those of all models, several times
 def spec_hash(recipe: EngineRecipe) -> str:
     """Return a short name for what an engine is made from; equal recipes have equal ones."""
     return hashlib.sha256(repr(astuple(recipe)).encode()).hexdigest()[:10]

@@ -4,7 +4,9 @@ import asyncio
 import io
 import os
 import signal
+import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -114,6 +116,26 @@ async def test_a_model_that_is_taken_out_of_the_file_while_a_round_goes_on_ends_
     assert report is not None
     assert [model.model_id for model in report.models] == ["local/a"]
     assert "http://gateway" in answers.getvalue()
+
+
+async def test_rounds_take_half_of_the_time_at_most(session: Any) -> None:
+    began: list[float] = []
+
+    async def reconcile(*_: object) -> dict[str, object]:
+        began.append(time.monotonic())
+        await asyncio.sleep(0.05)
+        session._wake.set()  # there is always something new
+        if len(began) == 4:
+            session._stopping.set()
+        return {}
+
+    session._models = SimpleNamespace(current=None)
+    session._console = SimpleNamespace(services=lambda *_: None, models=lambda *_: None)
+    session._services.processes = {GATEWAY: SimpleNamespace(first_exit=None, phase="running", detail="")}
+    session._services.url = lambda name: None
+    reader = SimpleNamespace(snapshot=SimpleNamespace(routes={}))
+    await asyncio.wait_for(session._rounds(SimpleNamespace(reconcile=reconcile), None, reader), 30)
+    assert all(later - earlier >= 0.09 for earlier, later in pairwise(began))
 
 
 def ready(model: ModelId) -> ModelStatus:
