@@ -344,7 +344,7 @@ class ModelDeployment(SpecPart):
     @property
     def served_names(self) -> tuple[ServedName, ...]:
         """Return the names that clients may say; the object's own name when none are listed."""
-        return tuple(ServedName(name) for name in self.spec.served_names or (self.metadata.name,))
+        return self.spec.served_names or (ServedName(self.metadata.name),)
 
 
 def parse(data: Mapping[str, object]) -> ModelDeployment:

@@ -4,10 +4,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from conch_contracts.names import ServedName
 from conch_contracts.spec.rule_types import Obeys, Rule, matching
 
 _NameString = Annotated[
-    str,
+    ServedName,
     Field(max_length=253),
     matching(
         "[A-Za-z0-9][A-Za-z0-9._:/@+-]*",
