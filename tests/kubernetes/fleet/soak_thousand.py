@@ -42,6 +42,8 @@ QUIET_S = 60.0
 LIMIT_S = 600.0
 
 SETTLED_S = 120.0
+IDLE_S = max(10.0, SETTLED_S * COUNT / 1000)
+"""So none goes to rest while others still come."""
 SERVED_S = 1.0
 WISH_S = 0.2
 FIRST_BYTE_S = 0.15
@@ -65,7 +67,7 @@ def model(number: int) -> Object:
         "engine": {"cpu": {}},
     }
     if number >= AWAKE:
-        spec["scaling"] = {"minReplicas": 0, "maxReplicas": 1, "idleAfter": "10s"}
+        spec["scaling"] = {"minReplicas": 0, "maxReplicas": 1, "idleAfter": f"{IDLE_S:.0f}s"}
     return {
         "apiVersion": "conch.dev/v1alpha1",
         "kind": "ModelDeployment",
