@@ -10,6 +10,7 @@ from conch_contracts.records import Dialect, ModelKind
 from conch_contracts.spec.runtimes import Runtime
 
 EXTERNAL = {"external": {"grpc": "10.0.0.1:8001", "dialect": "fastertransformer"}}
+SCHEDULE = {"cron": "* 8-17 * * *", "min": 1}
 
 
 def manifest(**spec: Any) -> dict[str, Any]:
@@ -47,7 +48,18 @@ def test_the_smallest_object_gets_every_default() -> None:
         ({"engine": EXTERNAL}, {"engine": {"external": {"http": "host:8000"}}}, "need engine.external.grpc"),
         ({"engine": EXTERNAL}, {"engine": EXTERNAL, "replicas": 2}, "remove replicas"),
         ({"source": {"path": "x"}}, {"source": {}}, "spec.source: set exactly one of"),
-        ({"generation": {"temperature": "0.7"}}, {"generation": {"temperature": 0.7}}, 'in quotes, such as "0.7"'),
+        ({"generation": {"temperature": "0.7"}}, {"generation": {"temperature": 0.7}}, 'in quotes: "0.7"'),
+        ({"generation": {"temperature": "1"}}, {"generation": {"temperature": [1]}}, 'in quotes, such as "0.7"'),
+        (
+            {"scaling": {"minReplicas": 0, "maxReplicas": 1, "schedules": [SCHEDULE]}},
+            {"scaling": {"minReplicas": 0, "maxReplicas": 1, "schedules": [1]}},
+            "spec.scaling.schedules[0]: must be an object with cron, timeZone, min, found 1",
+        ),
+        (
+            {"scaling": {"minReplicas": 0, "maxReplicas": 1, "schedules": [SCHEDULE]}},
+            {"scaling": {"minReplicas": 0, "maxReplicas": 1, "schedules": [SCHEDULE | {"timezone": "UTC"}]}},
+            "spec.scaling.schedules[0].timezone: unknown field, did you mean timeZone?",
+        ),
         ({"generation": {"temperature": "0"}}, {"generation": {"temperature": "NaN"}}, "must be a finite number"),
         ({"generation": {"badWords": [[1]]}}, {"generation": {"badWords": [[-1]]}}, "must not be negative"),
         ({"routing": {"timeout": "1m30s"}}, {"routing": {"timeout": "90"}}, "must be a duration"),

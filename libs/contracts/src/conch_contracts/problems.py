@@ -2,11 +2,12 @@
 
 import copy
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 
@@ -69,6 +70,8 @@ def _problem(detail: ErrorDetails, wanted: type[BaseModel]) -> Problem:
             return Problem(path, detail["msg"].removeprefix("Value error, "))
         case "string_pattern_mismatch":
             return Problem(path, f'"{detail["input"]}" does not match {detail["ctx"]["pattern"]}')
+        case "model_type" | "model_attributes_type" if (part := _part_of(path, wanted)) is not None:
+            return Problem(path, f"must be an object with {_known(part)}, found {_shown(detail['input'])}")
         case _:
             message = detail["msg"][:1].lower() + detail["msg"][1:]
             return Problem(path, f"{message}, found {_shown(detail['input'])}")
@@ -81,19 +84,34 @@ def _shown(value: object) -> str:
 
 def _did_you_mean(path: tuple[str | int, ...], wanted: type[BaseModel]) -> str:
     """Return a hint from the fields of the object that the unknown one stands in."""
-    part: type[BaseModel] | None = wanted
-    for step in path[:-1]:
-        part = _part_at(part, step)
+    part = _part_of(path[:-1], wanted)
     if part is None:
         return ""
-    known = [field.alias or name for name, field in part.model_fields.items()]
-    close = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.6)
-    return f", did you mean {close[0]}?" if close else f"; known here: {', '.join(known)}"
+    close = difflib.get_close_matches(str(path[-1]), _fields(part), n=1, cutoff=0.6)
+    return f", did you mean {close[0]}?" if close else f"; known here: {_known(part)}"
 
 
-def _part_at(part: type[BaseModel] | None, step: str | int) -> type[BaseModel] | None:
-    for name, field in part.model_fields.items() if part is not None else ():
-        if (field.alias or name) == step:
-            options = (field.annotation, *get_args(field.annotation))
-            return next((kind for kind in options if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
-    return None
+def _known(part: type[BaseModel]) -> str:
+    return ", ".join(_fields(part))
+
+
+def _fields(part: type[BaseModel]) -> Mapping[str, FieldInfo]:
+    return {field.alias or name: field for name, field in part.model_fields.items()}
+
+
+def _part_of(path: Sequence[str | int], wanted: type[BaseModel]) -> type[BaseModel] | None:
+    """Return the type of the object at a path; None where there is none."""
+    part: type[BaseModel] | None = wanted
+    for step in path:
+        if isinstance(step, str) and part is not None:
+            field = _fields(part).get(step)
+            part = None if field is None else next(_parts(field.annotation), None)
+    return part
+
+
+def _parts(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the types of objects in an annotation, those of a list's items too."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _parts(inner)

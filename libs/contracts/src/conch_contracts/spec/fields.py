@@ -83,16 +83,23 @@ def parse_decimal(value: object) -> Decimal:
     if isinstance(value, Decimal):
         return value
     if not isinstance(value, str):
-        raise ValueError(f'must be a decimal in quotes, such as "{value}"')
+        meant = isinstance(value, int | float) and _is_decimal(str(value))
+        raise ValueError(
+            f'must be a decimal in quotes: "{value}"' if meant else 'must be a decimal in quotes, such as "0.7"'
+        )
     try:
         number = Decimal(value)
     except InvalidOperation:
         raise ValueError(f'must be a decimal in quotes, such as "0.7", found "{value}"') from None
     if not number.is_finite():
         raise ValueError(f"must be a finite number, found {value}")
-    if len(value) > _MAX_DECIMAL or not re.fullmatch(_DECIMAL_PATTERN, value):
+    if not _is_decimal(value):
         raise ValueError(f'must be a decimal such as "0.7", without sign or exponent, found "{value}"')
     return number
+
+
+def _is_decimal(text: str) -> bool:
+    return len(text) <= _MAX_DECIMAL and re.fullmatch(_DECIMAL_PATTERN, text) is not None
 
 
 def within(low: int, high: int, *, low_too: bool) -> Obeys:
