@@ -15,13 +15,12 @@ _WINDOW = int(LEAST_WINDOW_S)
 
 def engine_hours(day: Day) -> float:
     """Return the engine hours that the day needs."""
-    needed = _needed(day)
-    levels = (sum(end - begin for begin, end in _there(needed, level, level <= day.least)) for level in _levels())
-    return sum(levels) / 3600
-
-
-def _levels() -> range:
-    return range(1, MOST + 1)
+    at_once, for_long = _needed(day)
+    seconds = 0
+    for level in range(1, MOST + 1):
+        needed = at_once if level == 1 and day.least == 0 else for_long
+        seconds += sum(end - begin for begin, end in _there(needed, level, level <= day.least))
+    return seconds / 3600
 
 
 def _there(needed: Sequence[int], level: int, always: bool) -> Iterator[tuple[int, int]]:
@@ -52,10 +51,11 @@ def _running(day: Day) -> list[int]:
     return running
 
 
-def _needed(day: Day) -> list[int]:
-    """Return how many engines are needed for at least `UP_AFTER_S`, which are those that count."""
-    each = [min(MOST, ceil(count / (SLOTS * TARGET))) for count in _running(day)]
-    if day.least == 0:
-        return each
+def _needed(day: Day) -> tuple[list[int], list[int]]:
+    """Return how many engines are needed in each second, and how many have been for at least `UP_AFTER_S`.
+
+    Those are what counts, but for the first engine of a model that was at rest.
+    """
+    at_once = [min(MOST, ceil(count / (SLOTS * TARGET))) for count in _running(day)]
     span = int(UP_AFTER_S)
-    return [min(each[max(0, at - span) : at + 1]) for at in range(len(each))]
+    return at_once, [min(at_once[max(0, at - span) : at + 1]) for at in range(len(at_once))]
