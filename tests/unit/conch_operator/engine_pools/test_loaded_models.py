@@ -9,8 +9,10 @@ import pytest
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Dialect
 from conch_kit.triton.errors import EngineTimeout
-from conch_operator.engine_pools import shared_server
-from conch_operator.engine_pools.shared_server import Loadable, LoadedModels, SharedServer
+from conch_operator.engine_pools import loaded_models, pooled_model, shared_server
+from conch_operator.engine_pools.loaded_models import LoadedModels
+from conch_operator.engine_pools.pooled_model import Loadable
+from conch_operator.engine_pools.shared_server import SharedServer
 from conch_operator.state import EngineContract, EngineName, EnginePhase
 from testkit.waiting import eventually
 
@@ -86,8 +88,8 @@ class Measured:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, stubs: tuple[int, ...]) -> None:
         self._stubs, self._times = stubs, 0
-        monkeypatch.setattr(shared_server, "_MEASURE_S", 0.0)
-        monkeypatch.setattr(shared_server, "stubs_of", self._stubs_of)
+        monkeypatch.setattr(pooled_model, "_MEASURE_S", 0.0)
+        monkeypatch.setattr(pooled_model, "stubs_of", self._stubs_of)
 
     def _stubs_of(self, server: int, folder: Path) -> tuple[int, ...]:
         self._times += 1
@@ -152,7 +154,7 @@ async def test_a_model_comes_when_nothing_is_left_of_what_had_its_name(scene: Sc
 
 
 async def test_loads_that_hang_fail_in_time_and_the_others_come_after_them(scene: Scene) -> None:
-    names = [f"hangs-{index}" for index in range(shared_server.LOADS_AT_ONCE)]
+    names = [f"hangs-{index}" for index in range(loaded_models.LOADS_AT_ONCE)]
     scene.triton.hanging = set(names)
     for name in names:
         scene.models.load(loadable(name, 0.3))
@@ -160,14 +162,14 @@ async def test_loads_that_hang_fail_in_time_and_the_others_come_after_them(scene
     await eventually(lambda: len(scene.triton.loads) == len(names), "all loads that go on at once")
     assert scene.phases()["good"] is EnginePhase.STARTING
     await scene.are(**dict.fromkeys(names, BLOCKED), good=RUNNING)
-    assert scene.triton.most_at_once == shared_server.LOADS_AT_ONCE
+    assert scene.triton.most_at_once == loaded_models.LOADS_AT_ONCE
     fault = next(engine.fault for engine in scene.models.seen if engine.name == names[0])
     assert fault is not None
     assert fault.message == f"Triton could not load {names[0]}: no answer within 0.3 s"
 
 
 async def test_a_model_that_is_let_go_before_its_turn_is_not_loaded(scene: Scene) -> None:
-    names = [f"hangs-{index}" for index in range(shared_server.LOADS_AT_ONCE)]
+    names = [f"hangs-{index}" for index in range(loaded_models.LOADS_AT_ONCE)]
     scene.triton.hanging = set(names)
     for name in names:
         scene.models.load(loadable(name, 0.3))
@@ -186,7 +188,7 @@ async def test_a_server_that_does_not_let_go_of_a_model_is_ended_and_has_the_oth
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = [17]
-    monkeypatch.setattr(shared_server, "stubs_of", lambda server, folder: there if folder.name == "hangs" else ())
+    monkeypatch.setattr(pooled_model, "stubs_of", lambda server, folder: there if folder.name == "hangs" else ())
     scene.process.pid = 1
     scene.triton.hanging = {"hangs"}
     scene.models.load(loadable("good"))
@@ -207,7 +209,7 @@ async def test_a_model_that_fails_by_a_fault_of_the_code_is_alone_in_it(
             raise ZeroDivisionError("nobody has thought of that")
         return ()
 
-    monkeypatch.setattr(shared_server, "stubs_of", measured)
+    monkeypatch.setattr(pooled_model, "stubs_of", measured)
     scene.process.pid = 1
     scene.models.load(loadable("good"))
     scene.models.load(loadable("odd"))
@@ -225,7 +227,7 @@ async def test_a_size_is_taken_over_when_it_has_changed_by_more_than_a_little(
 ) -> None:
     size = [1000]
     measured = Measured(monkeypatch, stubs=(17,))
-    monkeypatch.setattr(shared_server, "memory_of", lambda stub: size[0])
+    monkeypatch.setattr(pooled_model, "memory_of", lambda stub: size[0])
     scene.process.pid = 1
     scene.models.load(loadable("one"))
     await eventually(lambda: scene.models.seen[0].memory_bytes == 1000, "a first size")
