@@ -18,7 +18,6 @@ from conch_contracts.names import Digest, ModelId
 from conch_kit.side_by_side import end
 from conch_kit.triton.errors import EngineError, EngineRejected
 from conch_operator.engine_pools.shared_server import POLL_S, SharedServer
-from conch_operator.engine_pools.stub_processes import memory_of, stubs_of
 from conch_operator.probe.triton_request import load_cause
 from conch_operator.state import ClusterEngine, EngineContract, EngineName, EnginePhase, Fault
 
@@ -27,7 +26,6 @@ log = logging.getLogger(__name__)
 LONGEST_UNLOAD_S = 60.0
 """After which a server that does not let go of a model is ended, with all others: its memory comes back in no other
 way."""
-_MEASURE_S = 10.0
 _LEAST_CHANGE = 20
 """A size is taken over when it has changed by that part of itself: what is said of it is not to change all the time."""
 
@@ -71,6 +69,9 @@ class PooledModel:
         self._memory_bytes: int | None = None
         self._stopping = asyncio.Event()
         self._restarting = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._on = 0
+        """The run of the server that it is in."""
         self._task = asyncio.create_task(self._run(), name=loadable.name)
 
     @property
@@ -101,12 +102,29 @@ class PooledModel:
         """Have the model unloaded."""
         self._phase = EnginePhase.STOPPING
         self._stopping.set()
+        self._woken.set()
 
     def restart(self) -> None:
         """Have the model unloaded and loaded again."""
         if self._phase is EnginePhase.RUNNING:
             self._phase = EnginePhase.STARTING
             self._restarting.set()
+            self._woken.set()
+
+    def look(self) -> None:
+        """Have it notice that the run of the server which it is in is over."""
+        if not self._server.is_on(self._on):
+            self._woken.set()
+
+    @property
+    def runs(self) -> bool:
+        """Return whether it is loaded and to stay so."""
+        return self._phase is EnginePhase.RUNNING
+
+    def measured(self, sizes: Mapping[str, int]) -> None:
+        """Take over how many bytes it takes, if it runs, from those of all models, by their names in the server."""
+        if self.runs:
+            self._take_size(sizes.get(self._name))
 
     async def cancel(self) -> None:
         """Forget the model; its server ends."""
@@ -159,6 +177,7 @@ class PooledModel:
         run = await self._before_stop(self._server.answers())
         if run is None:
             return
+        self._on = run
         self._restarting.clear()
         try:
             async with self._loads:
@@ -178,7 +197,7 @@ class PooledModel:
             message = f"Triton could not load {self._name}: {cause}"
             self._enter(EnginePhase.BLOCKED, Fault(Reason.ENGINE_LOAD_FAILED, message))
         else:
-            await self._measure()
+            self._take_size(await self._server.size_of(self._name))
             self._incarnation += 1
             self._enter(EnginePhase.RUNNING)
         await self._stay(run)
@@ -192,15 +211,10 @@ class PooledModel:
             file.write_text(content, encoding="utf-8")
 
     async def _stay(self, run: int) -> None:
-        """Return when the model is to be unloaded, or the server's run is over; measure it meanwhile."""
-        loop = asyncio.get_running_loop()
-        measure_at_s = loop.time() + _MEASURE_S
+        """Return when the model is to be unloaded, or the server's run is over."""
         while self._server.is_on(run) and not (self._stopping.is_set() or self._restarting.is_set()):
-            await asyncio.sleep(POLL_S)
-            if loop.time() >= measure_at_s and self._phase is EnginePhase.RUNNING:
-                await self._measure()
-                await self._server.end_when_large()
-                measure_at_s = loop.time() + _MEASURE_S
+            self._woken.clear()
+            await self._woken.wait()
         if not self._stopping.is_set():
             self._enter(EnginePhase.STARTING)
 
@@ -214,17 +228,10 @@ class PooledModel:
             waiting.cancel()
             stopping.cancel()
 
-    async def _measure(self) -> None:
-        stubs = await self._stubs()
-        sizes = [await asyncio.to_thread(memory_of, stub) for stub in stubs]
-        known = [size for size in sizes if size is not None]
-        if known and _has_changed(self._memory_bytes, sum(known)):
-            self._memory_bytes = sum(known)
+    def _take_size(self, size: int | None) -> None:
+        if size is not None and _has_changed(self._memory_bytes, size):
+            self._memory_bytes = size
             self._changed()
-
-    async def _stubs(self) -> tuple[int, ...]:
-        server = self._server.process.pid
-        return () if server is None else await asyncio.to_thread(stubs_of, server, self._folder)
 
     async def _unload(self) -> None:
         """Unload the model and wait until its process has ended: until then its memory is not free."""
@@ -234,7 +241,7 @@ class PooledModel:
             await self._server.triton.unload_model(self._server.grpc(), self._name, timeout_s=limit_s)
         except EngineError as error:
             log.info("A model was not unloaded.", extra={"engine": self.loadable.name, "error": error.message})
-        while self._server.is_on(run) and await self._stubs():
+        while self._server.is_on(run) and await self._server.runs_model(self._name):
             if asyncio.get_running_loop().time() > deadline:
                 log.warning("A model stays in its server, which is ended.", extra={"engine": self.loadable.name})
                 self._server.process.restart()

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from conch_contracts.names import EngineAddress
 from conch_kit.triton.errors import EngineError
-from conch_operator.engine_pools.stub_processes import own_memory_of
+from conch_operator.engine_pools.stub_processes import memory_of, own_memory_of, stubs_of
 from conch_operator.state import EnginePhase
 
 log = logging.getLogger(__name__)
@@ -84,6 +84,19 @@ class SharedServer:
         """Return whether this run goes on."""
         return self.process.incarnation == run and self.process.phase is EnginePhase.RUNNING
 
+    async def runs_model(self, model: str) -> bool:
+        """Return whether a process for this model is there now."""
+        return model in await asyncio.to_thread(self._stubs)
+
+    async def size_of(self, model: str) -> int | None:
+        """Return how many bytes a model takes; None when it has no process."""
+        stubs = (await asyncio.to_thread(self._stubs)).get(model, ())
+        return await asyncio.to_thread(memory_of, stubs)
+
+    async def sizes(self) -> Mapping[str, int]:
+        """Return how many bytes each model takes that has a process, by its name in the server."""
+        return await asyncio.to_thread(self._sizes)
+
     async def end_when_large(self) -> None:
         """End a process that has grown too large: it is started anew, and its models are loaded again."""
         run, now_s = self.process.incarnation, asyncio.get_running_loop().time()
@@ -95,3 +108,11 @@ class SharedServer:
         if size is not None and size > MOST_OWN_BYTES and self.is_on(run):
             log.warning("The server of a pool has grown, and is started anew.", extra={"mib": size // 1024**2})
             self.process.restart()
+
+    def _stubs(self) -> Mapping[str, tuple[int, ...]]:
+        pid = self.process.pid
+        return {} if pid is None else stubs_of(pid, self.repository)
+
+    def _sizes(self) -> Mapping[str, int]:
+        sizes = {model: memory_of(stubs) for model, stubs in self._stubs().items()}
+        return {model: size for model, size in sizes.items() if size is not None}

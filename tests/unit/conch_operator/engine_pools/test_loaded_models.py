@@ -1,7 +1,7 @@
 """Models in one server that does as it is told: a load that hangs is given up, and holds up no other for longer."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Dialect
 from conch_kit.triton.errors import EngineTimeout
-from conch_operator.engine_pools import loaded_models, pooled_model, shared_server
+from conch_operator.engine_pools import loaded_models, shared_server
 from conch_operator.engine_pools.loaded_models import LoadedModels
 from conch_operator.engine_pools.pooled_model import Loadable
 from conch_operator.engine_pools.shared_server import SharedServer
@@ -32,7 +32,7 @@ class Process:
 
 
 class Triton:
-    """Loads at once, but for models that hang."""
+    """Loads at once, but for models that hang and one that nobody has thought of."""
 
     def __init__(self) -> None:
         self.hanging: set[str] = set()
@@ -46,6 +46,7 @@ class Triton:
 
     async def load_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
         self.loads.append(model)
+        _fail_if_odd(model)
         self._now += 1
         self.most_at_once = max(self.most_at_once, self._now)
         try:
@@ -56,11 +57,17 @@ class Triton:
             self._now -= 1
 
     async def unload_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
+        _fail_if_odd(model)
         if self.unloads is not None:
             await self.unloads.acquire()
         if model in self.hanging:
             await asyncio.sleep(timeout_s)
             raise EngineTimeout(f"no answer within {timeout_s:g} s", first=True)
+
+
+def _fail_if_odd(model: str) -> None:
+    if model == "odd":
+        raise ZeroDivisionError("nobody has thought of that")
 
 
 def loadable(name: str, longest_load_s: float = 60.0, triton_model: str = "") -> Loadable:
@@ -86,12 +93,12 @@ class Scene:
 class Measured:
     """Has a server's models measured all the time, and counts how often they were."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, stubs: tuple[int, ...]) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stubs: Mapping[str, tuple[int, ...]]) -> None:
         self._stubs, self._times = stubs, 0
-        monkeypatch.setattr(pooled_model, "_MEASURE_S", 0.0)
-        monkeypatch.setattr(pooled_model, "stubs_of", self._stubs_of)
+        monkeypatch.setattr(loaded_models, "_MEASURE_S", 0.0)
+        monkeypatch.setattr(shared_server, "stubs_of", self._stubs_of)
 
-    def _stubs_of(self, server: int, folder: Path) -> tuple[int, ...]:
+    def _stubs_of(self, server: int, repository: Path) -> Mapping[str, tuple[int, ...]]:
         self._times += 1
         return self._stubs
 
@@ -119,7 +126,7 @@ async def test_a_model_that_is_there_is_not_loaded_again(scene: Scene) -> None:
 async def test_a_server_that_has_grown_is_started_anew_after_a_while(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured = Measured(monkeypatch, stubs=())
+    measured = Measured(monkeypatch, stubs={})
     monkeypatch.setattr(shared_server, "own_memory_of", lambda pid: shared_server.MOST_OWN_BYTES + (pid == 2))
     scene.process.pid = 1
     scene.models.load(loadable("one"))
@@ -132,8 +139,8 @@ async def test_a_server_that_has_grown_is_started_anew_after_a_while(
     scene.process.pid = 2
     await eventually(lambda: scene.process.incarnation > 1, "another run")
     monkeypatch.undo()
+    await eventually(lambda: len(scene.triton.loads) >= 2, "another load")
     await scene.are(one=RUNNING)
-    assert len(scene.triton.loads) >= 2
 
 
 async def test_a_model_comes_when_nothing_is_left_of_what_had_its_name(scene: Scene) -> None:
@@ -187,8 +194,7 @@ async def test_a_model_that_is_let_go_before_its_turn_is_not_loaded(scene: Scene
 async def test_a_server_that_does_not_let_go_of_a_model_is_ended_and_has_the_others_again(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = [17]
-    monkeypatch.setattr(pooled_model, "stubs_of", lambda server, folder: there if folder.name == "hangs" else ())
+    monkeypatch.setattr(shared_server, "stubs_of", lambda server, repository: {"hangs": (17,)})
     scene.process.pid = 1
     scene.triton.hanging = {"hangs"}
     scene.models.load(loadable("good"))
@@ -201,16 +207,7 @@ async def test_a_server_that_does_not_let_go_of_a_model_is_ended_and_has_the_oth
     await scene.are(good=RUNNING)
 
 
-async def test_a_model_that_fails_by_a_fault_of_the_code_is_alone_in_it(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def measured(server: int, folder: Path) -> tuple[int, ...]:
-        if folder.name == "odd":
-            raise ZeroDivisionError("nobody has thought of that")
-        return ()
-
-    monkeypatch.setattr(pooled_model, "stubs_of", measured)
-    scene.process.pid = 1
+async def test_a_model_that_fails_by_a_fault_of_the_code_is_alone_in_it(scene: Scene) -> None:
     scene.models.load(loadable("good"))
     scene.models.load(loadable("odd"))
     await scene.are(good=RUNNING, odd=BLOCKED)
@@ -226,8 +223,8 @@ async def test_a_size_is_taken_over_when_it_has_changed_by_more_than_a_little(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = [1000]
-    measured = Measured(monkeypatch, stubs=(17,))
-    monkeypatch.setattr(pooled_model, "memory_of", lambda stub: size[0])
+    measured = Measured(monkeypatch, stubs={"one": (17,)})
+    monkeypatch.setattr(shared_server, "memory_of", lambda stubs: size[0] if 17 in stubs else None)
     scene.process.pid = 1
     scene.models.load(loadable("one"))
     await eventually(lambda: scene.models.seen[0].memory_bytes == 1000, "a first size")
@@ -236,3 +233,39 @@ async def test_a_size_is_taken_over_when_it_has_changed_by_more_than_a_little(
         await measured.again()
         sizes.append(scene.models.seen[0].memory_bytes)
     assert sizes == [1000, 1060, 1060, 900]
+
+
+async def test_all_models_are_measured_in_one_look(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"model-{index}" for index in range(20)]
+    size, changed_at_looks = [1000], []
+
+    def looked(server: int, repository: Path) -> Mapping[str, tuple[int, ...]]:
+        changed_at_looks.append(sum(engine.memory_bytes == 2000 for engine in scene.models.seen))
+        return {name: (index,) for index, name in enumerate(names)}
+
+    monkeypatch.setattr(loaded_models, "_MEASURE_S", 0.0)
+    monkeypatch.setattr(shared_server, "stubs_of", looked)
+    monkeypatch.setattr(shared_server, "memory_of", lambda stubs: size[0])
+    scene.process.pid = 1
+    for name in names:
+        scene.models.load(loadable(name))
+    await scene.are(**dict.fromkeys(names, RUNNING))
+    size[0] = 2000
+    await eventually(lambda: changed_at_looks[-1] == len(names), "the new size of all", timeout_s=30)
+    assert set(changed_at_looks) == {0, len(names)}
+
+
+async def test_a_look_that_fails_by_a_fault_of_the_code_is_not_the_last(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = Measured(monkeypatch, stubs={"one": (17,)})
+    found: list[int] = []
+    monkeypatch.setattr(shared_server, "memory_of", lambda stubs: 1000)
+    scene.process.pid = 1
+    scene.models.load(loadable("one"))
+    await scene.are(one=RUNNING)
+    monkeypatch.setattr(shared_server, "memory_of", lambda stubs: found[0])  # raises IndexError
+    await measured.again()
+    assert scene.phases() == {"one": RUNNING}
+    found.append(2000)
+    await eventually(lambda: scene.models.seen[0].memory_bytes == 2000, "the next size", timeout_s=30)
