@@ -9,9 +9,11 @@ its server is ended then, and the others are loaded again.
 import asyncio
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, ModelId
@@ -22,6 +24,8 @@ from conch_operator.probe.triton_request import load_cause
 from conch_operator.state import ClusterEngine, EngineContract, EngineName, EnginePhase, Fault
 
 log = logging.getLogger(__name__)
+
+_Came = TypeVar("_Came")
 
 LONGEST_UNLOAD_S = 60.0
 """After which a server that does not let go of a model is ended, with all others: its memory comes back in no other
@@ -72,6 +76,8 @@ class PooledModel:
         self._woken = asyncio.Event()
         self._on = 0
         """The run of the server that it is in."""
+        self._told = False
+        """Whether that run was told to load it, and not yet to unload it."""
         self._task = asyncio.create_task(self._run(), name=loadable.name)
 
     @property
@@ -154,8 +160,7 @@ class PooledModel:
         try:
             while not self._stopping.is_set():
                 await self._serve_or_fail()
-            if self._server.process.phase is EnginePhase.RUNNING:
-                await self._unload()
+            await self._unload()
         except Exception:  # the end of a task: the others in the server hear nothing of it
             log.exception("A model was not unloaded; its server is ended.", extra={"engine": self.loadable.name})
             self._server.process.restart()
@@ -177,13 +182,14 @@ class PooledModel:
         run = await self._before_stop(self._server.answers())
         if run is None:
             return
-        self._on = run
+        self._on, self._told = run, False
         self._restarting.clear()
         try:
-            async with self._loads:
-                if self._stopping.is_set() or not self._server.is_on(run):
+            async with self._turn() as may_load:
+                if not may_load or not self._server.is_on(run):
                     return
                 await asyncio.to_thread(self._write)
+                self._told = True
                 await self._server.triton.load_model(
                     self._server.grpc(), self._name, timeout_s=self.loadable.longest_load_s
                 )
@@ -201,7 +207,7 @@ class PooledModel:
             self._incarnation += 1
             self._enter(EnginePhase.RUNNING)
         await self._stay(run)
-        if self._restarting.is_set() and not self._stopping.is_set() and self._server.is_on(run):
+        if self._restarting.is_set() and not self._stopping.is_set():
             await self._unload()
 
     def _write(self) -> None:
@@ -218,12 +224,22 @@ class PooledModel:
         if not self._stopping.is_set():
             self._enter(EnginePhase.STARTING)
 
-    async def _before_stop(self, wait: Awaitable[int]) -> int | None:
-        """Return what comes, or None when it is to stop before."""
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[bool]:
+        """Wait for its turn to load and give whether it is to: one that is to stop waits no longer, and is not."""
+        has_come = await self._before_stop(self._loads.acquire())
+        try:
+            yield not self._stopping.is_set()
+        finally:
+            if has_come:
+                self._loads.release()
+
+    async def _before_stop(self, wait: Awaitable[_Came]) -> _Came | None:
+        """Return what comes, or None when it is to stop and nothing has come yet."""
         waiting, stopping = asyncio.ensure_future(wait), asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
-            return waiting.result() if waiting.done() and not self._stopping.is_set() else None
+            return waiting.result() if waiting.done() else None
         finally:
             waiting.cancel()
             stopping.cancel()
@@ -234,14 +250,17 @@ class PooledModel:
             self._changed()
 
     async def _unload(self) -> None:
-        """Unload the model and wait until its process has ended: until then its memory is not free."""
+        """Unload the model if it is there, and wait until its process has ended: until then its memory is not free."""
+        if not self._told or not self._server.is_on(self._on):
+            return
+        self._told = False
         limit_s = min(LONGEST_UNLOAD_S, self.loadable.longest_load_s)
-        run, deadline = self._server.process.incarnation, asyncio.get_running_loop().time() + limit_s
+        deadline = asyncio.get_running_loop().time() + limit_s
         try:
             await self._server.triton.unload_model(self._server.grpc(), self._name, timeout_s=limit_s)
         except EngineError as error:
             log.info("A model was not unloaded.", extra={"engine": self.loadable.name, "error": error.message})
-        while self._server.is_on(run) and await self._server.runs_model(self._name):
+        while self._server.is_on(self._on) and await self._server.runs_model(self._name):
             if asyncio.get_running_loop().time() > deadline:
                 log.warning("A model stays in its server, which is ended.", extra={"engine": self.loadable.name})
                 self._server.process.restart()

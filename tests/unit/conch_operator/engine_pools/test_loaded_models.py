@@ -8,6 +8,7 @@ import pytest
 
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Dialect
+from conch_kit.timed_waits import wait_at_most
 from conch_kit.triton.errors import EngineTimeout
 from conch_operator.engine_pools import loaded_models, shared_server
 from conch_operator.engine_pools.loaded_models import LoadedModels
@@ -37,8 +38,10 @@ class Triton:
     def __init__(self) -> None:
         self.hanging: set[str] = set()
         self.loads: list[str] = []
+        self.unloads: list[str] = []
         self.most_at_once = self._now = self.asked = 0
-        self.unloads: asyncio.Semaphore | None = None
+        self.may_unload: asyncio.Semaphore | None = None
+        self.given_up = asyncio.Event()
 
     async def repository_index(self, address: EngineAddress) -> object:
         self.asked += 1
@@ -51,15 +54,16 @@ class Triton:
         self.most_at_once = max(self.most_at_once, self._now)
         try:
             if model in self.hanging:
-                await asyncio.sleep(timeout_s)
+                await wait_at_most(self.given_up, timeout_s)
                 raise EngineTimeout(f"no answer within {timeout_s:g} s", first=True)
         finally:
             self._now -= 1
 
     async def unload_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
+        self.unloads.append(model)
         _fail_if_odd(model)
-        if self.unloads is not None:
-            await self.unloads.acquire()
+        if self.may_unload is not None:
+            await self.may_unload.acquire()
         if model in self.hanging:
             await asyncio.sleep(timeout_s)
             raise EngineTimeout(f"no answer within {timeout_s:g} s", first=True)
@@ -88,6 +92,12 @@ class Scene:
 
     async def are(self, **phases: EnginePhase) -> None:
         await eventually(lambda: self.phases() == phases, f"{phases}", timeout_s=30)
+
+
+async def settle(steps: int = 20) -> None:
+    """Let the event loop take some steps."""
+    for _ in range(steps):
+        await asyncio.sleep(0)
 
 
 class Measured:
@@ -144,7 +154,7 @@ async def test_a_server_that_has_grown_is_started_anew_after_a_while(
 
 
 async def test_a_model_comes_when_nothing_is_left_of_what_had_its_name(scene: Scene) -> None:
-    unloads = scene.triton.unloads = asyncio.Semaphore(0)
+    may_unload = scene.triton.may_unload = asyncio.Semaphore(0)
     scene.models.load(loadable("first", triton_model="one"))
     await scene.are(first=RUNNING)
     scene.models.stop(EngineName("first"))
@@ -155,7 +165,7 @@ async def test_a_model_comes_when_nothing_is_left_of_what_had_its_name(scene: Sc
     await scene.are(first=STOPPING, second=EnginePhase.STARTING, other=RUNNING)
     assert scene.triton.loads == ["one", "other"]
     assert (scene.folder / "one" / "config.pbtxt").read_text() == "first"
-    unloads.release()
+    may_unload.release()
     await eventually(lambda: scene.phases().get("second") is RUNNING, "the second one")
     assert (scene.folder / "one" / "config.pbtxt").read_text() == "second"
 
@@ -175,20 +185,35 @@ async def test_loads_that_hang_fail_in_time_and_the_others_come_after_them(scene
     assert fault.message == f"Triton could not load {names[0]}: no answer within 0.3 s"
 
 
-async def test_a_model_that_is_let_go_before_its_turn_is_not_loaded(scene: Scene) -> None:
-    names = [f"hangs-{index}" for index in range(loaded_models.LOADS_AT_ONCE)]
-    scene.triton.hanging = set(names)
-    for name in names:
-        scene.models.load(loadable(name, 0.3))
-    await eventually(lambda: len(scene.triton.loads) == len(names), "all loads that go on at once")
-    for name in ("given-up", "good"):
-        scene.models.load(loadable(name))
-    await eventually(lambda: scene.triton.asked == len(names) + 2, "a server that answers all of them")
-    for _ in range(10):  # steps of the event loop until they wait for their turn
-        await asyncio.sleep(0)
-    scene.models.stop(EngineName("given-up"))
-    await scene.are(**dict.fromkeys(names, BLOCKED), good=RUNNING)
-    assert sorted(scene.triton.loads) == ["good", *names]
+@pytest.fixture
+async def full_scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+    """Give a scene in which two models wait for the turn that another, which hangs, has."""
+    monkeypatch.setattr(loaded_models, "LOADS_AT_ONCE", 1)
+    found = Scene(tmp_path)
+    found.triton.hanging = {"hangs"}
+    for name in ("hangs", "given-up", "good"):
+        found.models.load(loadable(name))
+    await eventually(lambda: found.triton.asked == 3, "a server that answers all of them")
+    await settle()
+    yield found
+    await found.models.end()
+
+
+async def test_a_model_that_is_let_go_before_its_turn_is_gone_at_once(full_scene: Scene) -> None:
+    full_scene.models.stop(EngineName("given-up"))
+    await full_scene.are(hangs=EnginePhase.STARTING, good=EnginePhase.STARTING)
+    full_scene.triton.given_up.set()
+    await full_scene.are(hangs=BLOCKED, good=RUNNING)
+    assert (full_scene.triton.loads, full_scene.triton.unloads) == (["hangs", "good"], [])
+
+
+@pytest.mark.parametrize("steps", range(8))
+async def test_a_model_that_is_let_go_about_its_turn_leaves_it_to_the_next(full_scene: Scene, steps: int) -> None:
+    full_scene.triton.given_up.set()
+    await settle(steps)
+    full_scene.models.stop(EngineName("given-up"))
+    await full_scene.are(hangs=BLOCKED, good=RUNNING)
+    assert full_scene.triton.unloads == full_scene.triton.loads[1:-1]
 
 
 async def test_a_server_that_does_not_let_go_of_a_model_is_ended_and_has_the_others_again(
