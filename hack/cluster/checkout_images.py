@@ -1,8 +1,9 @@
 """Brings the images of this checkout to a cluster: builds and imports those that its nodes do not have."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -35,7 +36,8 @@ def ensure_images(provider: Provider, shell: Shell) -> Naming:
     missing = [name for name in NAMES if naming.image(name).reference not in present]
     if missing:
         build_images(shell, missing)
-        provider.load(_saved([naming.image(name) for name in missing], shell))
+        with closing(_saved([naming.image(name) for name in missing], shell)) as archives:
+            provider.load(archives)
     return naming
 
 
@@ -62,7 +64,7 @@ def require_builder(shell: Shell) -> None:
         debian_packages.require("Building images", _BUILDAH, shell)
 
 
-def _saved(images: Sequence[Image], shell: Shell) -> Iterator[Path]:
+def _saved(images: Sequence[Image], shell: Shell) -> Generator[Path, None, None]:
     """Give the images as archives, each for as long as it is looked at: together they would take gigabytes.
 
     The next one is written meanwhile.
@@ -70,7 +72,11 @@ def _saved(images: Sequence[Image], shell: Shell) -> Iterator[Path]:
     try:
         tool = find_tool(shell.environment.get("CONCH_IMAGE_TOOL"))
         _SCRATCH.mkdir(exist_ok=True)
-        with TemporaryDirectory(prefix="images-", dir=_SCRATCH) as folder, ThreadPoolExecutor(1) as saver:
+        with (
+            TemporaryDirectory(prefix="images-", dir=_SCRATCH) as folder,
+            ThreadPoolExecutor(1) as saver,
+            closing(tool),
+        ):
 
             def save(image: Image) -> Path:
                 archive = Path(folder, f"{image.target}.tar")

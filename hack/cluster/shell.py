@@ -1,19 +1,18 @@
 """Runs other programs, without a proxy: every address here is this machine's own."""
 
-import os
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cluster.errors import ClusterError
+from images.programs import running
 
 Word = str | Path
-_ENDS = (signal.SIGINT, signal.SIGTERM)
+_GRACE_S = 60.0
+"""How long a program may take to end; one that builds images gives its own programs time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,43 +49,14 @@ class Shell:
     def show(self, *command: Word) -> None:
         """Run a program that may download and whose output is our progress; raises ClusterError when it fails."""
         words = [str(word) for word in command]
-        with (
-            ends_held() as let_in,
-            subprocess.Popen(
-                words, stdout=sys.stderr, env=self.proxied, process_group=0, preexec_fn=_let_in
-            ) as process,
-        ):
-            try:
-                let_in()
-                failed = process.wait()
-            except BaseException:  # a signal to us alone: what it has started ends with it, and removes what it made
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGTERM)
-                process.wait()
-                raise
+        with running(words, stdout=sys.stderr, env=self.proxied, grace_s=_GRACE_S) as process:
+            failed = process.wait()
         if failed:
             raise ClusterError(f"{words[0]} failed; what it said is above.")
 
     def has(self, program: str) -> bool:
         """Tell whether a program is installed."""
         return shutil.which(program, path=self.environment.get("PATH")) is not None
-
-
-@contextmanager
-def ends_held() -> Iterator[Callable[[], None]]:
-    """Hold back what ends us until the function that this gives is called, or the end of the context.
-
-    A program is started in between: where an end came before we know the program, nobody would end that.
-    """
-    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
-    try:
-        yield _let_in
-    finally:
-        _let_in()
-
-
-def _let_in() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
 
 
 def say(line: str) -> None:

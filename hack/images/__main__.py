@@ -101,7 +101,8 @@ def _build_all(tool: Tool, recipe: Recipe, images: Sequence[Image]) -> None:
             for build in started:
                 build.result()
         except BaseException:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+            tool.close()
             raise
 
 

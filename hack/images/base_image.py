@@ -5,12 +5,12 @@ The last is for machines that reach a Debian mirror but no registry.
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from images.build_tools import BuildFailed, Tool
+from images.programs import running
 
 _DEFAULT = "docker.io/library/python:3.11-slim"
 _RELEASE = "bookworm"
@@ -49,13 +49,10 @@ def _make(tool: Tool, mirror: str | None) -> None:
 
 
 def _run(*command: str) -> None:
-    with subprocess.Popen(command, stdout=sys.stderr) as process:
-        try:
-            failed = process.wait()
-        except BaseException:  # it unmounts what it has mounted, before its folder is removed
-            process.terminate()
-            process.wait()
-            raise
+    with running(
+        command, stdout=sys.stderr
+    ) as process:  # it unmounts what it has mounted, before its folder is removed
+        failed = process.wait()
     if failed:
         raise BuildFailed(f"{command[0]} failed; what it said is above.")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from images.image_names import Image
+from images.programs import Programs
 
 TOOLS = ("docker", "podman", "buildah")
 _PLAIN_REGISTRY = b"server gave HTTP response to HTTPS client"
@@ -45,6 +46,13 @@ class Tool(ABC):
     name: ClassVar[str]
     options: ClassVar[Sequence[str]] = ()
     """Of the build command."""
+
+    def __init__(self) -> None:
+        self._programs = Programs()
+
+    def close(self) -> None:
+        """End what it does in other threads; it does nothing more."""
+        self._programs.close()
 
     def build(self, recipe: Recipe, image: Image) -> None:
         """Build one target of the Dockerfile."""
@@ -97,7 +105,7 @@ class Tool(ABC):
     def _run(self, *words: str) -> None:
         """Run one of its commands and show all that it said at its end, because others may run beside it."""
         for left in range(_TRIES - 1, -1, -1):
-            done = subprocess.run([self.name, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            done = self._programs.run(self.name, *words)
             sys.stderr.buffer.write(done.stdout)
             sys.stderr.flush()
             if done.returncode == 0:

@@ -31,9 +31,12 @@ class LocalCluster:
         self._machine = Machine(self._layout, shell.with_variables(HOME=str(settings.home)))
 
     def up(self) -> Access:
-        """Start it, or start again what died in it, and wait until pods can run."""
+        """Start it, or start again what died in it, and wait until pods can run; finish a `down` that was ended."""
         began = time.monotonic()
         with self._alone():
+            if removal.is_half_done(self._layout):
+                say("A `cluster down` was ended halfway: what it has left is removed first.")
+                removal.remove(self._machine)
             self._prepare()
             self._start()
         say(f"Kubernetes is up in {time.monotonic() - began:.0f} s.")

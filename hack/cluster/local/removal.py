@@ -2,10 +2,12 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cluster.errors import ClusterError
-from cluster.local.layout import BRIDGE, NODE_IP, RUN
+from cluster.local.layout import BRIDGE, NODE_IP, RUN, Layout
 from cluster.local.machine import Machine
 from cluster.local.node import FORWARD_RULES, mounts, restore_kernel
 
@@ -17,6 +19,29 @@ _RESULTS = Path("/var/lib/cni/results")  # libcni's, not to be moved
 
 def remove(machine: Machine) -> None:
     """Stop everything and remove it; raises ClusterError for what cannot be removed."""
+    with noted(machine.layout):
+        _remove(machine)
+
+
+@contextmanager
+def noted(layout: Layout) -> Iterator[None]:
+    """Have a removal be known as begun until it is done."""
+    if layout.home.exists():
+        _note(layout).touch()
+    yield
+    _note(layout).unlink(missing_ok=True)
+
+
+def is_half_done(layout: Layout) -> bool:
+    """Tell whether a removal has begun and was ended: nothing can start with what it has left."""
+    return _note(layout).exists()
+
+
+def _note(layout: Layout) -> Path:
+    return layout.home / "removal"
+
+
+def _remove(machine: Machine) -> None:
     machine.kill("the components", machine.components)
     machine.kill("the pods", machine.in_pods)
     _unmount(machine)

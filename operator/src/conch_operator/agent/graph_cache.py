@@ -13,7 +13,7 @@ from pathlib import Path
 
 from conch_kit.background_loops import BackgroundLoops
 from conch_operator.agent.pod_server import PodServer
-from conch_operator.engine_pools.shared_server import LoadedModels
+from conch_operator.engine_pools.loaded_models import LoadedModels
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,8 @@ from conch_operator.agent.pool_models import ChangeLog, PoolModels
 from conch_operator.agent.serving import serve_until_told
 from conch_operator.agent.settings import PoolAgentSettings
 from conch_operator.agent.termination import EngineTermination
-from conch_operator.engine_pools.shared_server import LoadedModels, SharedServer
+from conch_operator.engine_pools.loaded_models import LoadedModels
+from conch_operator.engine_pools.shared_server import SharedServer
 from conch_operator.probe.triton_request import bounded_client
 
 POOL_REPOSITORY = Path("/conch/repository")

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict
 
 from conch_contracts.names import Digest
-from conch_operator.engine_pools.shared_server import Loadable
+from conch_operator.engine_pools.pooled_model import Loadable
 from conch_operator.state import ClusterEngine, EngineName
 
 MODELS_PATH = "/models"

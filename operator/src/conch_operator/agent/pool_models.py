@@ -6,7 +6,8 @@ import secrets
 
 from conch_kit.timed_waits import wait_at_most
 from conch_operator.agent.pool_messages import PoolOrder, PoolQuestion, PoolReport
-from conch_operator.engine_pools.shared_server import LoadedModels, ServerProcess
+from conch_operator.engine_pools.loaded_models import LoadedModels
+from conch_operator.engine_pools.shared_server import ServerProcess
 from conch_operator.state import EnginePhase
 
 log = logging.getLogger(__name__)

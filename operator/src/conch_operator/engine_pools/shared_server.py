@@ -1,43 +1,26 @@
-"""One Triton server that many models share: they are loaded into it and unloaded one by one, over gRPC.
-
-Each model that is to be there has a task: it waits until the server answers, loads the model, and does so again when
-the server has ended and was started anew. Where one cannot be loaded, or its process is dead, the others hear nothing
-of it. A load that hangs takes one of the few that go on at once until its time is over; since Triton cannot give it up,
-its server is ended then, and the others are loaded again.
-"""
+"""One Triton server that many models share: its process, what is asked of it, and the processes of its models."""
 
 import asyncio
 import logging
-import shutil
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from conch_contracts.conditions import Reason
-from conch_contracts.names import Digest, EngineAddress, ModelId
-from conch_kit.side_by_side import end
-from conch_kit.triton.errors import EngineError, EngineRejected
+from conch_contracts.names import EngineAddress
+from conch_kit.triton.errors import EngineError
 from conch_operator.engine_pools.stub_processes import memory_of, own_memory_of, stubs_of
-from conch_operator.probe.triton_request import load_cause
-from conch_operator.state import ClusterEngine, EngineContract, EngineName, EnginePhase, Fault
+from conch_operator.state import EnginePhase
 
 log = logging.getLogger(__name__)
 
-LOADS_AT_ONCE = 4
-"""As many as Triton works on; more would wait inside it."""
-LONGEST_UNLOAD_S = 60.0
-"""After which a server that does not let go of a model is ended, with all others: its memory comes back in no other
-way."""
 MOST_OWN_BYTES = 512 * 1024 * 1024
 """Of the server itself: each load leaves some 0.1 MiB behind in it, and its pod has room for 768 MiB at least."""
 LEAST_RUN_S = 3600.0
 """How long a server runs at least before it is ended for its size: one that needs as much would end again and again."""
-_POLL_S = 0.05
-_MEASURE_S = 10.0
-_LEAST_CHANGE = 20
-"""A size is taken over when it has changed by that part of itself: what is said of it is not to change all the time."""
+POLL_S = 0.05
+"""How often it is looked at where nobody tells of a change."""
 
 
 class ServerProcess(Protocol):
@@ -76,22 +59,6 @@ class ModelControl(Protocol):
         """Unload a model; raises EngineError."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loadable:
-    """One model as a server is to have it."""
-
-    name: EngineName
-    model: ModelId
-    spec_hash: str
-    contract: EngineContract
-    tokenizer: Digest
-    """The tokenizer of the folder that it is loaded from."""
-    longest_load_s: float
-    """After which one that is still loading has failed."""
-    files: Mapping[str, str]
-    """Of the model repository, by path."""
-
-
 @dataclass(slots=True)
 class SharedServer:
     """The server's process, and where it is asked: another start may be at another address."""
@@ -111,11 +78,24 @@ class SharedServer:
                 with suppress(EngineError):
                     await self.triton.repository_index(self.grpc())
                     return run
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(POLL_S)
 
     def is_on(self, run: int) -> bool:
         """Return whether this run goes on."""
         return self.process.incarnation == run and self.process.phase is EnginePhase.RUNNING
+
+    async def runs_model(self, model: str) -> bool:
+        """Return whether a process for this model is there now."""
+        return model in await asyncio.to_thread(self._stubs)
+
+    async def size_of(self, model: str) -> int | None:
+        """Return how many bytes a model takes; None when it has no process."""
+        stubs = (await asyncio.to_thread(self._stubs)).get(model, ())
+        return await asyncio.to_thread(memory_of, stubs)
+
+    async def sizes(self) -> Mapping[str, int]:
+        """Return how many bytes each model takes that has a process, by its name in the server."""
+        return await asyncio.to_thread(self._sizes)
 
     async def end_when_large(self) -> None:
         """End a process that has grown too large: it is started anew, and its models are loaded again."""
@@ -129,256 +109,10 @@ class SharedServer:
             log.warning("The server of a pool has grown, and is started anew.", extra={"mib": size // 1024**2})
             self.process.restart()
 
+    def _stubs(self) -> Mapping[str, tuple[int, ...]]:
+        pid = self.process.pid
+        return {} if pid is None else stubs_of(pid, self.repository)
 
-class PooledModel:
-    """One model in the server, from when it is wanted until nothing of it is left."""
-
-    def __init__(
-        self,
-        loadable: Loadable,
-        server: SharedServer,
-        loads: asyncio.Semaphore,
-        changed: Callable[[], None],
-        before: Sequence["PooledModel"] = (),
-    ) -> None:
-        """Begin at once, or when nothing is left of those `before` it that have its name in the server."""
-        self.loadable = loadable
-        self._server = server
-        self._loads = loads
-        self._before = before
-        self._changed = changed
-        self._phase = EnginePhase.STARTING
-        self._incarnation = 0
-        self._fault: Fault | None = None
-        self._memory_bytes: int | None = None
-        self._stopping = asyncio.Event()
-        self._restarting = asyncio.Event()
-        self._task = asyncio.create_task(self._run(), name=loadable.name)
-
-    @property
-    def gone(self) -> bool:
-        """Return whether it was told to stop and nothing of it is left."""
-        return self._task.done()
-
-    @property
-    def seen(self) -> ClusterEngine:
-        """Return the model as an engine of the cluster."""
-        server, phase, detail = self._server.process, self._phase, ""
-        if phase in (EnginePhase.STARTING, EnginePhase.RUNNING) and server.phase is EnginePhase.EXITED:
-            phase, detail = EnginePhase.EXITED, f"was in a server that {server.detail}"
-        return ClusterEngine(
-            name=self.loadable.name,
-            model=self.loadable.model,
-            spec_hash=self.loadable.spec_hash,
-            contract=self.loadable.contract,
-            phase=phase,
-            grpc=self._server.grpc(),
-            incarnation=self._incarnation,
-            detail=detail,
-            fault=self._fault,
-            memory_bytes=self._memory_bytes,
-        )
-
-    def stop(self) -> None:
-        """Have the model unloaded."""
-        self._phase = EnginePhase.STOPPING
-        self._stopping.set()
-
-    def restart(self) -> None:
-        """Have the model unloaded and loaded again."""
-        if self._phase is EnginePhase.RUNNING:
-            self._phase = EnginePhase.STARTING
-            self._restarting.set()
-
-    async def cancel(self) -> None:
-        """Forget the model; its server ends."""
-        await end(self._task)
-
-    @property
-    def _name(self) -> str:
-        return self.loadable.contract.triton_model
-
-    @property
-    def _folder(self) -> Path:
-        return self._server.repository / self._name
-
-    async def _run(self) -> None:
-        while self._must_wait and not self._stopping.is_set():  # noqa: ASYNC110 - one or the other ends it
-            await asyncio.sleep(_POLL_S)
-        if not self._must_wait:
-            await self._live()
-        self._changed()
-
-    @property
-    def _must_wait(self) -> bool:
-        """Return whether something is left of a model that has its name and folder."""
-        return not all(one.gone for one in self._before)
-
-    async def _live(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                await self._serve_or_fail()
-            if self._server.process.phase is EnginePhase.RUNNING:
-                await self._unload()
-        except Exception:  # the end of a task: the others in the server hear nothing of it
-            log.exception("A model was not unloaded; its server is ended.", extra={"engine": self.loadable.name})
-            self._server.process.restart()
-        finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    async def _serve_or_fail(self) -> None:
-        try:
-            await self._serve()
-        except Exception as error:  # likewise: whoever wants the model has it stopped and loaded again
-            log.exception("A model fails by a fault of Conch.", extra={"engine": self.loadable.name})
-            cause = f"{type(error).__name__}: {error}".rstrip(".")
-            message = f"It fails by a fault of Conch: {cause}. Report it with the stack that was logged."
-            self._enter(EnginePhase.BLOCKED, Fault(Reason.ENGINE_LOAD_FAILED, message))
-            await self._stopping.wait()
-
-    async def _serve(self) -> None:
-        """Load the model, and return when it is to be unloaded, or the server's run is over."""
-        run = await self._before_stop(self._server.answers())
-        if run is None:
-            return
-        self._restarting.clear()
-        try:
-            async with self._loads:
-                if self._stopping.is_set() or not self._server.is_on(run):
-                    return
-                await asyncio.to_thread(self._write)
-                await self._server.triton.load_model(
-                    self._server.grpc(), self._name, timeout_s=self.loadable.longest_load_s
-                )
-        except OSError as error:
-            message = f"Its files cannot be written into {self._server.repository}: {error.strerror or error}."
-            self._enter(EnginePhase.BLOCKED, Fault(Reason.ENGINE_LOAD_FAILED, message))
-        except EngineError as error:
-            if not self._server.is_on(run):
-                return
-            cause = load_cause(error.message) if isinstance(error, EngineRejected) else error.message
-            message = f"Triton could not load {self._name}: {cause}"
-            self._enter(EnginePhase.BLOCKED, Fault(Reason.ENGINE_LOAD_FAILED, message))
-        else:
-            await self._measure()
-            self._incarnation += 1
-            self._enter(EnginePhase.RUNNING)
-        await self._stay(run)
-        if self._restarting.is_set() and not self._stopping.is_set() and self._server.is_on(run):
-            await self._unload()
-
-    def _write(self) -> None:
-        for path, content in self.loadable.files.items():
-            file = self._server.repository / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(content, encoding="utf-8")
-
-    async def _stay(self, run: int) -> None:
-        """Return when the model is to be unloaded, or the server's run is over; measure it meanwhile."""
-        loop = asyncio.get_running_loop()
-        measure_at_s = loop.time() + _MEASURE_S
-        while self._server.is_on(run) and not (self._stopping.is_set() or self._restarting.is_set()):
-            await asyncio.sleep(_POLL_S)
-            if loop.time() >= measure_at_s and self._phase is EnginePhase.RUNNING:
-                await self._measure()
-                await self._server.end_when_large()
-                measure_at_s = loop.time() + _MEASURE_S
-        if not self._stopping.is_set():
-            self._enter(EnginePhase.STARTING)
-
-    async def _before_stop(self, wait: Awaitable[int]) -> int | None:
-        """Return what comes, or None when it is to stop before."""
-        waiting, stopping = asyncio.ensure_future(wait), asyncio.ensure_future(self._stopping.wait())
-        try:
-            await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
-            return waiting.result() if waiting.done() and not self._stopping.is_set() else None
-        finally:
-            waiting.cancel()
-            stopping.cancel()
-
-    async def _measure(self) -> None:
-        stubs = await self._stubs()
-        sizes = [await asyncio.to_thread(memory_of, stub) for stub in stubs]
-        known = [size for size in sizes if size is not None]
-        if known and _has_changed(self._memory_bytes, sum(known)):
-            self._memory_bytes = sum(known)
-            self._changed()
-
-    async def _stubs(self) -> tuple[int, ...]:
-        server = self._server.process.pid
-        return () if server is None else await asyncio.to_thread(stubs_of, server, self._folder)
-
-    async def _unload(self) -> None:
-        """Unload the model and wait until its process has ended: until then its memory is not free."""
-        limit_s = min(LONGEST_UNLOAD_S, self.loadable.longest_load_s)
-        run, deadline = self._server.process.incarnation, asyncio.get_running_loop().time() + limit_s
-        try:
-            await self._server.triton.unload_model(self._server.grpc(), self._name, timeout_s=limit_s)
-        except EngineError as error:
-            log.info("A model was not unloaded.", extra={"engine": self.loadable.name, "error": error.message})
-        while self._server.is_on(run) and await self._stubs():
-            if asyncio.get_running_loop().time() > deadline:
-                log.warning("A model stays in its server, which is ended.", extra={"engine": self.loadable.name})
-                self._server.process.restart()
-                return
-            await asyncio.sleep(_POLL_S)
-
-    def _enter(self, phase: EnginePhase, fault: Fault | None = None) -> None:
-        if not self._stopping.is_set():
-            self._phase, self._fault = phase, fault
-        self._changed()
-
-
-class LoadedModels:
-    """One server with the models that are in it now."""
-
-    def __init__(self, server: SharedServer, changed: Callable[[], None]) -> None:
-        self._server = server
-        self._changed = changed
-        self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
-        self._models: dict[EngineName, PooledModel] = {}
-
-    @property
-    def names(self) -> Collection[EngineName]:
-        """Return those of which something is there, or is to come."""
-        return self._models.keys()
-
-    @property
-    def seen(self) -> tuple[ClusterEngine, ...]:
-        """Return each as an engine of the cluster."""
-        return tuple(model.seen for model in self._models.values())
-
-    def tokenizer_of(self, name: EngineName) -> Digest | None:
-        """Return the tokenizer of the folder that a model was loaded from; None for one that is not there."""
-        return self._models[name].loadable.tokenizer if name in self._models else None
-
-    def load(self, loadable: Loadable) -> None:
-        """Have a model loaded, unless it is there."""
-        if loadable.name not in self._models:
-            named = loadable.contract.triton_model
-            before = [one for one in self._models.values() if one.loadable.contract.triton_model == named]
-            self._models[loadable.name] = PooledModel(loadable, self._server, self._loads, self._changed, before)
-
-    def restart(self, name: EngineName) -> None:
-        """Have a model unloaded and loaded again, if it is there."""
-        if name in self._models:
-            self._models[name].restart()
-
-    def stop(self, name: EngineName) -> None:
-        """Have a model unloaded, if it is there."""
-        if name in self._models:
-            self._models[name].stop()
-
-    def forget_gone(self) -> None:
-        """Forget the models of which nothing is left."""
-        self._models = {name: model for name, model in self._models.items() if not model.gone}
-
-    async def end(self) -> None:
-        """Forget all models; the server ends."""
-        for model in self._models.values():
-            await model.cancel()
-        self._models = {}
-
-
-def _has_changed(before: int | None, now: int) -> bool:
-    return before is None or abs(now - before) * _LEAST_CHANGE > before
+    def _sizes(self) -> Mapping[str, int]:
+        sizes = {model: memory_of(stubs) for model, stubs in self._stubs().items()}
+        return {model: size for model, size in sizes.items() if size is not None}

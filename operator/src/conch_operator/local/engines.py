@@ -8,7 +8,9 @@ from pathlib import Path
 from conch_contracts.names import Digest, EngineAddress, PoolId
 from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_kit.triton.client import TritonClient
-from conch_operator.engine_pools.shared_server import Loadable, LoadedModels, SharedServer
+from conch_operator.engine_pools.loaded_models import LoadedModels
+from conch_operator.engine_pools.pooled_model import Loadable
+from conch_operator.engine_pools.shared_server import SharedServer
 from conch_operator.local.orphan_guard import remove_shared_memory
 from conch_operator.local.ports import all_free, free_ports
 from conch_operator.local.state_folder import StateFolder

@@ -46,6 +46,10 @@ class Cause(StrEnum):
     """Somebody else has decided it."""
 
 
+_FOR_A_TIME = (Cause.SCHEDULE, Cause.WOKEN)
+"""Causes of a minimum that begins and ends while engines run."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelLoad:
     """What all gateways have to do for one model."""
@@ -123,6 +127,8 @@ class EngineScaler:
             self._turn(bounds.least, bounds.why_least, now_s)
         elif self.desired > bounds.most:
             self._turn(bounds.most, Cause.MAXIMUM, now_s)
+        elif self.desired == bounds.least and bounds.why_least in _FOR_A_TIME:
+            self.cause = bounds.why_least  # whatever has started them, this keeps them
         return self.desired
 
     def follow(self, engines: int, now_s: float) -> None:

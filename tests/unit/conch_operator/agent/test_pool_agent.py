@@ -21,7 +21,9 @@ from conch_operator.agent.pool_messages import FolderQuestion, PoolOrder, PoolQu
 from conch_operator.agent.pool_models import ChangeLog, PoolModels
 from conch_operator.agent.termination import EngineTermination
 from conch_operator.agent.tokens import token_sha256
-from conch_operator.engine_pools.shared_server import Loadable, LoadedModels, SharedServer
+from conch_operator.engine_pools.loaded_models import LoadedModels
+from conch_operator.engine_pools.pooled_model import Loadable
+from conch_operator.engine_pools.shared_server import SharedServer
 from conch_operator.state import EngineContract, EngineName, EnginePhase
 from testkit.waiting import eventually
 

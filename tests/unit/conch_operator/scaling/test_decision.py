@@ -212,6 +212,21 @@ def test_new_bounds_are_obeyed_at_once(engines: int, bounds: dict[str, int], wan
     assert (one.lives(1, QUIET), one.scaler.cause) == (wanted, cause)
 
 
+@pytest.mark.parametrize(
+    ("least", "why", "cause"),
+    [
+        (1, Cause.WOKEN, Cause.FOUND),
+        (2, Cause.WOKEN, Cause.WOKEN),
+        (2, Cause.SCHEDULE, Cause.SCHEDULE),
+        (2, Cause.MINIMUM, Cause.FOUND),
+    ],
+)
+def test_what_keeps_engines_for_a_time_is_why_they_are_there(least: int, why: Cause, cause: Cause) -> None:
+    one = model(2)
+    one.bounds = replace(BOUNDS, least=least, why_least=why)
+    assert (one.lives(1, QUIET), one.scaler.cause) == (2, cause)
+
+
 WORTH = {"curve": 1.15, "steps": 1.15, "bursts": 1.5, "sparse": 1.25}
 """Engine hours of a day, as multiples of what they are for somebody who knows it in advance.
 

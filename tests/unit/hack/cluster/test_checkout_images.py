@@ -1,5 +1,7 @@
 import os
-from collections.abc import Iterable
+import sys
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from cluster.errors import ClusterUnavailable
 from cluster.provider import Access
 from cluster.shell import Shell
 from images.image_names import NAMES
+from testkit.servers.tokenizer import runs
 
 
 def _machine(folder: Path, programs: dict[str, str], **variables: str) -> Shell:
@@ -69,6 +72,7 @@ class _Cluster:
     def __init__(self, access: Access | None) -> None:
         self._access = access
         self.loaded: list[Path] = []
+        self.before_import: Callable[[Path], None] = lambda archive: None
 
     def up(self) -> Access:
         raise AssertionError
@@ -81,6 +85,7 @@ class _Cluster:
 
     def load(self, archives: Iterable[Path]) -> None:
         for archive in archives:
+            self.before_import(archive)
             assert archive.read_text() == "an image\n"
             assert not any(path.exists() for path in self.loaded)
             self.loaded.append(archive)
@@ -104,13 +109,40 @@ _BUILDER = """case $1 in
 esac"""
 
 
+def _builder(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Shell:
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    monkeypatch.setattr(checkout_images, "_BUILD", "/bin/true")  # the real one would wait for a build that runs beside
+    return _machine(folder, {"buildah": script, "debootstrap": WORKS}, CONCH_IMAGE_TOOL="buildah")
+
+
 def test_images_come_to_a_cluster_one_by_one_and_no_archive_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setattr(checkout_images, "_BUILD", "/bin/true")  # the real one would wait for a build that runs beside
-    shell = _machine(tmp_path, {"buildah": _BUILDER, "debootstrap": WORKS}, CONCH_IMAGE_TOOL="buildah")
+    shell = _builder(tmp_path, monkeypatch, _BUILDER)
     cluster = _Cluster(Access(tmp_path / "config"))
     ensure_images(cluster, shell)
     assert [archive.stem for archive in cluster.loaded] == list(NAMES)
     assert not any(archive.parent.exists() for archive in cluster.loaded)
+
+
+def test_an_end_while_an_image_is_imported_ends_what_writes_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = tmp_path / "writer"
+    shell = _builder(tmp_path, monkeypatch, f"case $* in *{NAMES[1]}*) echo $$ >{writer}; sleep 600;; esac\n{_BUILDER}")
+    cluster = _Cluster(Access(tmp_path / "config"))
+
+    archives: list[Path] = []
+
+    def end_when_the_next_is_written(archive: Path) -> None:
+        archives.append(archive)
+        deadline = time.monotonic() + 60
+        while not (writer.exists() and writer.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        sys.exit(143)
+
+    cluster.before_import = end_when_the_next_is_written
+    with pytest.raises(SystemExit):
+        ensure_images(cluster, shell)
+    assert not runs(int(writer.read_text()))
+    assert not archives[0].parent.exists()

@@ -1,10 +1,9 @@
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from cluster.shell import Shell, ends_held
+from cluster.shell import Shell
 
 
 def test_programs_of_this_machine_see_no_proxy_and_downloads_do() -> None:
@@ -30,20 +29,3 @@ def test_what_a_program_has_started_ends_when_we_are_ended(tmp_path: Path) -> No
         process.terminate()
         assert process.wait(timeout=30) == 143
     assert not made.exists()
-
-
-def test_an_end_that_comes_while_a_program_is_started_waits_until_that_is_known() -> None:
-    came: list[str] = []
-    before = signal.signal(signal.SIGTERM, lambda *_: came.append("end"))
-    try:
-        with ends_held() as let_in:
-            signal.raise_signal(signal.SIGTERM)
-            came.append("started")
-            let_in()
-        assert came == ["started", "end"]
-        with ends_held():
-            signal.raise_signal(signal.SIGTERM)
-            came.append("failed")
-        assert came[2:] == ["failed", "end"]
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -14,7 +14,7 @@ from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, PoolId
 from conch_operator.agent.graph_cache import CACHE
 from conch_operator.agent.pool_messages import PoolOrder, PoolReport
-from conch_operator.engine_pools.shared_server import Loadable
+from conch_operator.engine_pools.pooled_model import Loadable
 from conch_operator.kubernetes.pods.agent_client import AT_ONCE, Agents, AgentUnavailable
 from conch_operator.kubernetes.pools.pool_objects_kept import KeptObjects
 from conch_operator.kubernetes.pools.pool_pods import PoolPod, PoolPods
