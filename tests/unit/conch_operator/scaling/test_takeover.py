@@ -3,6 +3,8 @@
 from conch_contracts.conditions import ConditionType
 from testkit.scaling_scene import TINY, Scene, at_rest, followed
 
+NOBODY_ANSWERS = frozenset(f"127.0.0.1:{port}" for port in range(9000, 9010))
+
 
 async def test_a_model_at_rest_stays_there(scene: Scene) -> None:
     before = await at_rest(scene)
@@ -10,6 +12,16 @@ async def test_a_model_at_rest_stays_there(scene: Scene) -> None:
     status = (await scene.world.rounds(scene.model, count=3))[TINY]
     assert scene.world.cluster.running == {}
     assert status.condition(ConditionType.READY) == before.condition(ConditionType.READY)
+
+
+async def test_requests_wait_on_for_an_engine_that_is_being_started(scene: Scene) -> None:
+    await at_rest(scene)
+    scene.world.willing.gone = set(NOBODY_ANSWERS)
+    before = await scene.lives(2, held=1)
+    assert (before.ready, before.replicas, before.ready_replicas) == (True, 1, 0)
+    scene.begins_anew()
+    status = await scene.lives(3, held=1)
+    assert (status.ready, scene.route.wakes, scene.route.start_failed) == (True, True, None)
 
 
 async def test_none_of_the_engines_that_are_there_goes(scene: Scene) -> None:
