@@ -76,14 +76,13 @@ class Admission:
         self,
         clock: Callable[[], float] = time.monotonic,
         *,
-        changed: Callable[[], None] = lambda: None,
-        held: Callable[[ModelId], None] = lambda _: None,
         held_bytes: int = HELD_BYTES,
         queued_bytes: int = QUEUED_BYTES,
     ) -> None:
-        """Have `changed` hear of each change of what there is to do, and `held` that a first request is held."""
-        self.changed = changed
-        self.held = held
+        self.changed: Callable[[], None] = lambda: None
+        """Hears of each change of what there is to do; set by whoever tells of it what is in here."""
+        self.held: Callable[[ModelId], None] = lambda _: None
+        """Hears that a first request is held, likewise."""
         self._clock = clock
         self._queues: dict[ModelId, ModelQueue] = {}
         self._revision = 0
