@@ -49,9 +49,9 @@ async def test_what_changes_at_once_is_written_at_once_and_together() -> None:
         assert publish == ("PUBLISH", LOADS_KEY, hset[3])
 
 
-async def test_changes_wait_for_the_end_of_a_rest_and_what_is_urgent_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_writer, "REST_S", 3600.0)
-    monkeypatch.setattr(load_writer, "REST_ALONE_S", 3600.0)
+async def test_changes_wait_for_the_end_of_a_pause_and_what_is_urgent_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_writer, "PAUSE_S", 3600.0)
+    monkeypatch.setattr(load_writer, "PAUSE_ALONE_S", 3600.0)
     redis = _Redis()
     async with _writer(redis) as writer:
         writer.changed()
@@ -68,8 +68,8 @@ async def test_changes_wait_for_the_end_of_a_rest_and_what_is_urgent_does_not(mo
         assert len(redis.sent) == 2, "what was urgent is over"
 
 
-async def test_a_gateway_rests_longer_alone_and_another_one_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_writer, "REST_ALONE_S", 3600.0)
+async def test_a_gateway_pauses_longer_alone_and_another_one_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_writer, "PAUSE_ALONE_S", 3600.0)
     redis = _Redis()
     async with _writer(redis) as writer:
         writer.changed()
@@ -78,11 +78,11 @@ async def test_a_gateway_rests_longer_alone_and_another_one_is_told_at_once(monk
         await eventually(lambda: len(redis.sent) == 2, "the record for the newcomer")
         writer.beside(others=True)
         writer.changed()
-        await eventually(lambda: len(redis.sent) == 3, "the record after a short rest")
+        await eventually(lambda: len(redis.sent) == 3, "the record after a short pause")
 
 
 async def test_what_has_not_changed_is_not_written_before_its_beat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_writer, "REST_ALONE_S", 0.0)
+    monkeypatch.setattr(load_writer, "PAUSE_ALONE_S", 0.0)
     redis = _Redis()
     async with _writer(redis) as writer:
         writer.changed()
