@@ -5,6 +5,7 @@ import pytest
 
 from conch_contracts.names import LOADS_KEY
 from conch_contracts.records import GatewayLoad
+from conch_kit import background_loops
 from conch_kit.redis.connection import Command
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry import load_writer
@@ -105,6 +106,22 @@ async def test_what_redis_does_not_take_is_written_when_it_is_back(monkeypatch: 
         writer.changed()
         await eventually(lambda: redis.sent, "the record")
     assert redis.tries == 5  # with the farewell
+
+
+async def test_a_fault_of_ours_ends_no_gateway_for_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(background_loops, "AGAIN_S", 0.0)
+    redis, faults = _Redis(), [KeyError("a queue that has gone")]
+
+    def record(sequence: int) -> GatewayLoad:
+        if faults:
+            raise faults.pop()
+        return GatewayLoad(id=ID, sequence=sequence)
+
+    async with LoadWriter(redis, ID, record, beat_s=0.001):  # type: ignore[arg-type]
+        await eventually(lambda: redis.sent, "a record after the fault")
+    assert [record.message for record in caplog.records] == ["A loop has failed by a fault of Conch; it begins again."]
 
 
 async def test_a_redis_that_refuses_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
