@@ -9,7 +9,7 @@ import yaml
 from conch_contracts import names
 from conch_contracts.forbidden_addresses import NOT_PUBLIC
 from conch_operator.kubernetes.api.kinds import OWNED_KINDS, Kind
-from conch_operator.kubernetes.worker_pools import POOL_KINDS
+from conch_operator.kubernetes.worker_pools import WORKER_POOL_KINDS
 from generate.crd import crd_text, pool_crd_text
 from generate.helm import Helm
 from testkit.kubernetes import chart
@@ -123,7 +123,7 @@ def test_the_operator_may_do_all_that_it_does_to_its_objects(plain: Rendered, ki
     assert _verbs(role, kind.group, kind.plural) == {"get", "list", "watch", "create", "patch", "delete"}
 
 
-@pytest.mark.parametrize("kind", POOL_KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", WORKER_POOL_KINDS, ids=lambda kind: kind.name)
 def test_the_operator_may_run_workers_in_its_own_namespace(rendered: Rendered, kind: Kind) -> None:
     role = rendered.one("Role", rendered.operator_settings()["owner"]["name"])
     assert _verbs(role, kind.group, kind.plural) == {"get", "list", "watch", "create", "patch", "delete"}

@@ -10,7 +10,7 @@ from conch_embed_worker.settings import EmbedWorkerSettings
 from conch_gateway.settings import GatewaySettings
 from conch_llm_worker.settings import LlmWorkerSettings
 from conch_media.settings import MediaSettings
-from conch_operator.agent.settings import AgentSettings
+from conch_operator.agent.settings import FolderAgentSettings
 from conch_operator.download.settings import DownloadProcessSettings
 from conch_operator.settings import EngineSettings, OperatorSettings, WorkerPoolSettings
 from conch_speech_worker.settings import SpeechWorkerSettings
@@ -26,7 +26,7 @@ SETTINGS: tuple[type[BaseModel], ...] = (
     OperatorSettings,
     EngineSettings,
     WorkerPoolSettings,
-    AgentSettings,
+    FolderAgentSettings,
     DownloadProcessSettings,
 )
 
@@ -67,7 +67,7 @@ def test_a_port_is_one(settings: type[BaseModel], name: str) -> None:
         (MediaSettings, "max_fetches", 1025),
         (GatewaySettings, "media_url", "https://media:8080"),
         (GatewaySettings, "media_url", "http://user@media:8080"),
-        (AgentSettings, "token_sha256", "0" * 63),
+        (FolderAgentSettings, "token_sha256", "0" * 63),
     ],
 )
 def test_what_a_process_cannot_use_is_refused(settings: type[BaseModel], name: str, value: object) -> None:

@@ -81,8 +81,8 @@ class DesiredModel:
         return spec.replicas if spec.scaling is None else max(1, spec.scaling.min_replicas)
 
     @property
-    def rests(self) -> bool:
-        """Return whether no engine runs, or none answers yet, and a request can count on one that starts for it."""
+    def wakes(self) -> bool:
+        """Return whether a request can count on an engine that starts for it, where none answers."""
         return self.scaled is not None and self.scaled.wakes and self.deployment.spec.may_rest
 
     @property

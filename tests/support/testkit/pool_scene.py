@@ -37,6 +37,8 @@ class Scene:
     book: DemandBook
     residents: Residents
     measured: CollectorRegistry
+    due: list[None]
+    """One for each time that a round was said to be due."""
     models: dict[str, DesiredModel] = field(default_factory=dict)
     demand: dict[str, dict[str, Any]] = field(default_factory=dict)
     sequence: int = 0
@@ -93,10 +95,11 @@ async def pool_scene(folder: Path) -> AsyncIterator[Scene]:
     clock = FakeClock()
     book = DemandBook(clock)
     measured = CollectorRegistry()
-    residents = Residents(book, lambda: None, PoolMetrics(measured), unix_time=lambda: 1.0)
+    due = list[None]()
+    residents = Residents(book, lambda: due.append(None), PoolMetrics(measured), unix_time=lambda: 1.0)
     async with world_of(folder, residents) as world:
         world.pools = {POOL: pool_of()}
-        yield Scene(world, clock, book, residents, measured)
+        yield Scene(world, clock, book, residents, measured, due)
 
 
 async def two_in_the_room_of_one(scene: Scene) -> None:

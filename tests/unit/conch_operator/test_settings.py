@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from conch_kit.settings import SettingsError
-from conch_operator.resources.worker_pool import PoolPlace, make_pool
+from conch_operator.resources.worker_pool import WorkerPoolPlace, make_worker_pool
 from conch_operator.settings import read_release
 
 _CHART = Path(__file__).parents[2] / "contract" / "chart" / "golden"
@@ -19,7 +19,7 @@ def test_what_the_chart_writes_is_read(golden: str, tmp_path: Path) -> None:
     release = read_release(file)
     assert set(release.worker_pools) == {"llm", "embed", "speech"}
     owner = {"uid": "u"}
-    made = make_pool("llm", release.worker_pools["llm"], PoolPlace("conch", owner, replicas=3))
+    made = make_worker_pool("llm", release.worker_pools["llm"], WorkerPoolPlace("conch", owner, replicas=3))
     assert [one["kind"] for one in made] == ["Deployment", "PodDisruptionBudget"]
     assert made[0]["spec"]["replicas"] == 3
     assert all(one["metadata"]["ownerReferences"] == [owner] for one in made)

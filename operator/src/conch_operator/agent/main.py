@@ -10,7 +10,7 @@ from conch_operator.agent.app import make_app
 from conch_operator.agent.folder_reporter import FolderReporter
 from conch_operator.agent.pool_agent import run_pool_agent
 from conch_operator.agent.serving import serve_until_told
-from conch_operator.agent.settings import AgentSettings, PoolAgentSettings
+from conch_operator.agent.settings import AgentSettings, FolderAgentSettings
 from conch_operator.agent.termination import EngineTermination
 from conch_operator.model_folder.reader import FolderNeeds
 
@@ -21,16 +21,16 @@ def main() -> int:
     environ = os.environ  # noqa: TID251
     try:
         if sys.argv[1:] == ["pool"]:
-            asyncio.run(run_pool_agent(load(PoolAgentSettings, environ)))
+            asyncio.run(run_pool_agent(load(AgentSettings, environ)))
         else:
-            asyncio.run(_serve(load(AgentSettings, environ)))
+            asyncio.run(_serve(load(FolderAgentSettings, environ)))
     except StartupError as error:
         sys.stderr.write(f"conch-engine-agent: {error}\n")
         return 1
     return 0
 
 
-async def _serve(settings: AgentSettings) -> None:
+async def _serve(settings: FolderAgentSettings) -> None:
     needs = FolderNeeds(
         weights=settings.needs_weights,
         config=settings.needs_config,

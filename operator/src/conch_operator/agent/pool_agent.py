@@ -11,7 +11,7 @@ from conch_operator.agent.pool_app import make_pool_app
 from conch_operator.agent.pool_folders import PoolFolders
 from conch_operator.agent.pool_models import ChangeLog, PoolModels
 from conch_operator.agent.serving import serve_until_told
-from conch_operator.agent.settings import PoolAgentSettings
+from conch_operator.agent.settings import AgentSettings
 from conch_operator.agent.termination import EngineTermination
 from conch_operator.engine_pools.loaded_models import LoadedModels
 from conch_operator.engine_pools.shared_server import SharedServer
@@ -21,7 +21,7 @@ POOL_REPOSITORY = Path("/conch/repository")
 """Where both containers have the model repository, under the same name: the server's processes are told by it."""
 
 
-async def run_pool_agent(settings: PoolAgentSettings) -> None:
+async def run_pool_agent(settings: AgentSettings) -> None:
     """Load, unload and report until SIGTERM."""
     async with AsyncExitStack() as stack:
         changes = ChangeLog()

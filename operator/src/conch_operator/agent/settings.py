@@ -9,8 +9,8 @@ from conch_kit.settings import Port
 from conch_operator.agent.termination import LONGEST_HOLD_S
 
 
-class PoolAgentSettings(BaseModel):
-    """The settings of the agent in the pod of an EnginePool; those of every agent."""
+class AgentSettings(BaseModel):
+    """The settings of every agent; that in the pod of an EnginePool has no others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -24,8 +24,8 @@ class PoolAgentSettings(BaseModel):
     """How long a pod's end is held back when no operator lets it go."""
 
 
-class AgentSettings(PoolAgentSettings):
-    """The settings of the agent beside one engine, or alone."""
+class FolderAgentSettings(AgentSettings):
+    """The settings of an agent that reads one folder: beside an engine, or alone."""
 
     folder: Path
     """The model's folder, as the agent sees it."""

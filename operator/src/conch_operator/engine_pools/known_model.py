@@ -11,6 +11,8 @@ from conch_operator.timestamps import timestamp
 
 _FIRST_PAUSE_S = 30.0
 _LONGEST_PAUSE_S = 600.0
+_MOST_DOUBLINGS = 10
+"""More than from the one to the other; after a week of failures their number is too large a power of two."""
 
 
 @dataclass(slots=True)
@@ -84,8 +86,10 @@ class KnownModel:
 
     def may_be_tried(self, now_s: float) -> bool:
         """Return whether it has not failed, or long enough ago."""
-        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (self.failures - 1))
-        return self.failures == 0 or now_s - self.failed_at_s >= pause_s
+        if self.failures == 0:
+            return True
+        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(self.failures - 1, _MOST_DOUBLINGS))
+        return now_s - self.failed_at_s >= pause_s
 
     def is_due(self, now_s: float) -> bool:
         """Return whether it is to come in although nobody waits for it: to stay, or to show whether it loads."""

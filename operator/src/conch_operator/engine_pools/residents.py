@@ -8,7 +8,7 @@ one that fails is tried again after a pause.
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -42,7 +42,7 @@ _PATIENCE_S = 10.0
 
 
 class Residents(BackgroundLoops):
-    """The models of all pools, as an async context manager that ticks while somebody waits."""
+    """The models of all pools, as an async context manager that ticks while they change places."""
 
     def __init__(
         self,
@@ -61,6 +61,9 @@ class Residents(BackgroundLoops):
         self._models: dict[ModelId, KnownModel] = {}
         self._gateways: frozenset[str] = frozenset()
         self._refused: Mapping[ModelId, Fault] = {}
+        self._pinned: Mapping[PoolId, Sequence[KnownModel]] = {}
+        self._changing = False
+        """Whether a model is about to go, or one that fits waits for its turn: that is decided by the time, too."""
         self._orders = count(1)
 
     def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
@@ -72,8 +75,9 @@ class Residents(BackgroundLoops):
             for model_id in [*self._models, *(placed.keys() - self._models.keys())]
             if (known := self._looked_at(model_id, placed.get(model_id), observed, before)) is not None
         }
-        for pool, spec in desired.pools.items():
-            self._take_turns(self._members(pool), spec)
+        self._pinned = {pool: [one for one in self._members(pool) if one.pinned] for pool in desired.pools}
+        waits = [self._take_turns(pool, spec) for pool, spec in desired.pools.items()]
+        self._changing = any(waits) or any(one.place is Place.LEAVING for one in self._models.values())
         self._metrics.show({pool: _use_of(self._members(pool)) for pool in desired.pools})
         models = tuple(
             replace(model, scaled=self._said(self._models[model.id], desired)) if model.id in placed else model
@@ -90,7 +94,7 @@ class Residents(BackgroundLoops):
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            if any(one.waits_since_s is not None or one.place is Place.LEAVING for one in self._models.values()):
+            if self._changing:
                 self._changed()
 
     def _looked_at(
@@ -190,17 +194,17 @@ class Residents(BackgroundLoops):
     def _members(self, pool: PoolId) -> list[KnownModel]:
         return [known for known in self._models.values() if known.pool == pool]
 
-    def _take_turns(self, members: list[KnownModel], spec: EnginePoolSpec) -> None:
-        room = _room(spec)
-        now = self._book.clock()
+    def _take_turns(self, pool: PoolId, spec: EnginePoolSpec) -> bool:
+        """Let models of a pool come in and go; return whether one still waits for its turn."""
+        members, room, now = self._members(pool), _room(spec), self._book.clock()
         for one in members:
             self._note_demand(one, now)
         fitting = [
-            one
+            one.member(now)
             for one in members
-            if one.place is not Place.OUT or fits_at_all(one.size_bytes, room, _pinned_beside(one, members))
+            if one.place is not Place.OUT or fits_at_all(one.size_bytes, room, self._pinned_beside(one))
         ]
-        changes = decide([one.member(now) for one in fitting], room)
+        changes = decide(fitting, room)
         for model in changes.enter:
             known = self._models[model]
             known.asked_for = self._somebody_waits(known)
@@ -209,7 +213,17 @@ class Residents(BackgroundLoops):
             known.wished_at_s, known.waits_since_s = now if waited_since_s is None else waited_since_s, None
         for model in changes.leave:
             self._models[model].goes_to(Place.LEAVING, now)
-            self._metrics.unloaded(self._models[model].pool)
+            self._metrics.unloaded(pool)
+        return any(one.waits_s is not None and one.model not in changes.enter for one in fitting)
+
+    def _pinned_beside(self, known: KnownModel) -> list[int]:
+        """Return the sizes of the pinned models whose room it cannot have: those that are in, or come in before it."""
+        return [
+            other.size_bytes
+            for other in self._pinned[known.pool]
+            if other is not known
+            and (other.place is not Place.OUT or (other.failure is None and other.deployed.id < known.deployed.id))
+        ]
 
     def _note_demand(self, known: KnownModel, now_s: float) -> None:
         load = self._book.of(known.deployed.id, self._gateways)
@@ -268,7 +282,7 @@ class Residents(BackgroundLoops):
         if spec is None or known.place is not Place.OUT:
             return None
         room = _room(spec)
-        pinned = _pinned_beside(known, self._members(known.pool))
+        pinned = self._pinned_beside(known)
         if not fits_at_all(known.size_bytes, room, pinned):
             size, there = known.size_bytes // _MIB, room.memory_bytes // _MIB
             taken = sum(pinned) // _MIB
@@ -288,17 +302,6 @@ def _said_of(model: DesiredModel, before: Statuses) -> ModelStatus | None:
     status = before.get(model.id)
     is_of_now = status is not None and status.ready and 0 < model.generation == status.observed_generation
     return status if is_of_now else None
-
-
-def _pinned_beside(known: KnownModel, members: Iterable[KnownModel]) -> list[int]:
-    """Return the sizes of the pinned models whose room it cannot have: those that are in, or come in before it."""
-    return [
-        other.size_bytes
-        for other in members
-        if other is not known
-        and other.pinned
-        and (other.place is not Place.OUT or (other.failure is None and other.deployed.id < known.deployed.id))
-    ]
 
 
 def _use_of(members: Iterable[KnownModel]) -> PoolInUse:

@@ -16,7 +16,7 @@ from conch_operator.kubernetes.cluster import KubernetesCluster
 from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.leader_loop import LeaderRound
 from conch_operator.kubernetes.pods.agent_client import Agents
-from conch_operator.kubernetes.pools.pool_objects_kept import KeptObjects
+from conch_operator.kubernetes.pools.pool_objects_kept import KeptPoolObjects
 from conch_operator.kubernetes.pools.pool_pods import PoolPods
 from conch_operator.kubernetes.pools.pool_status_writer import PoolStatusWriter
 from conch_operator.kubernetes.pools.pooled_engines import PooledEngines
@@ -85,7 +85,9 @@ def ports_of(release: ReleaseFile, opened: Opened, fence: int) -> LeaderPorts:
         api, agents, release.engines, namespaces, background=background, instance=opened.instance
     )
     sources = AgentSources(api, agents, background=background)
-    kept = KeptObjects(api, agents.tokens, release.engines, namespaces, background=background, instance=opened.instance)
+    kept = KeptPoolObjects(
+        api, agents.tokens, release.engines, namespaces, background=background, instance=opened.instance
+    )
     pool_pods = PoolPods(api, agents, namespaces, background=background)
     pooled = PooledEngines(kept, pool_pods, agents, background, fence=fence)
     cluster = KubernetesCluster(engines, pooled, sources)

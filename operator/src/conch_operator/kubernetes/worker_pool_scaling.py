@@ -13,7 +13,7 @@ BETWEEN_REVERSALS_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class PoolBounds:
+class WorkerBounds:
     """Between what a pool may scale, and what one worker is for."""
 
     least: int
@@ -21,7 +21,7 @@ class PoolBounds:
     requests_per_worker: int
 
 
-class PoolScaler:
+class WorkerScaler:
     """Decides for one pool; knows what was needed lately, and which way it went last."""
 
     def __init__(self, replicas: int, now_s: float) -> None:
@@ -31,7 +31,7 @@ class PoolScaler:
         self._direction = 0
         self._reversed_at_s: float | None = None
 
-    def decide(self, requests: int, bounds: PoolBounds, now_s: float) -> int:
+    def decide(self, requests: int, bounds: WorkerBounds, now_s: float) -> int:
         """Return how many workers there should be now."""
         needed = -(-requests // bounds.requests_per_worker)
         self._note(needed, now_s)
@@ -59,7 +59,7 @@ class PoolScaler:
                 break
         return least or 0
 
-    def _turn(self, wanted: int, bounds: PoolBounds, now_s: float) -> None:
+    def _turn(self, wanted: int, bounds: WorkerBounds, now_s: float) -> None:
         """Go to the wanted number, unless the direction has changed just now; new bounds are obeyed at once."""
         inside = min(max(self.replicas, bounds.least), bounds.most)
         direction = (wanted > inside) - (wanted < inside)

@@ -20,16 +20,16 @@ from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import DEPLOYMENT, DISRUPTION_BUDGET, Kind, Object
 from conch_operator.kubernetes.api.object_events import event_body, reference_to, tell
 from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused, key_of, selector_of
-from conch_operator.kubernetes.worker_pool_scaling import PoolBounds, PoolScaler
+from conch_operator.kubernetes.worker_pool_scaling import WorkerBounds, WorkerScaler
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
-from conch_operator.resources.worker_pool import WORKER_POOL_LABEL, PoolPlace, make_pool
+from conch_operator.resources.worker_pool import WORKER_POOL_LABEL, WorkerPoolPlace, make_worker_pool
 from conch_operator.settings import ReleaseFile, WorkerPoolSettings
 from conch_operator.timestamps import micro_timestamp
 
 log = logging.getLogger(__name__)
 
-POOL_KINDS: tuple[Kind, ...] = (DEPLOYMENT, DISRUPTION_BUDGET)
-POOL_SELECTOR = selector_of(WORKER_POOL_LABEL)
+WORKER_POOL_KINDS: tuple[Kind, ...] = (DEPLOYMENT, DISRUPTION_BUDGET)
+WORKER_POOL_SELECTOR = selector_of(WORKER_POOL_LABEL)
 TOLD_AGAIN_S = 1800.0
 """How long the word about an object that is refused stands: half of what an API server keeps Events for by default."""
 _NEXT_STEP = "Correct workers.{pool} in the values of the release, or ask whoever runs the cluster; it is tried again."
@@ -54,12 +54,12 @@ class WorkerPools:
         self._instance = instance
         namespaces = [release.release.namespace]
         self._owned = OwnedObjects(
-            api, namespaces, POOL_KINDS, POOL_SELECTOR, instance=instance, without_pods=_WITHOUT_PODS
+            api, namespaces, WORKER_POOL_KINDS, WORKER_POOL_SELECTOR, instance=instance, without_pods=_WITHOUT_PODS
         )
         self._refused: dict[Key, tuple[str, float]] = {}
         """What was said of each object that is refused, and when."""
         self._needed_at: dict[str, float] = {}
-        self._scalers: dict[str, PoolScaler] = {}
+        self._scalers: dict[str, WorkerScaler] = {}
         self._owner: Object | None = None
         self._operator: Object | None = None
         """The same object, as Events name it."""
@@ -94,7 +94,7 @@ class WorkerPools:
         for name in names:
             pool = self._release.worker_pools[name]
             replicas = await self._replicas(name, pool, loads.get(name, 0))
-            for made in make_pool(name, pool, PoolPlace(self._release.release.namespace, owner, replicas)):
+            for made in make_worker_pool(name, pool, WorkerPoolPlace(self._release.release.namespace, owner, replicas)):
                 wanted.add(key_of(made))
                 try:
                     await self._owned.ensure(made)
@@ -124,10 +124,10 @@ class WorkerPools:
         self._refused[key] = error, now
 
     async def _replicas(self, name: str, pool: WorkerPoolSettings, requests: int) -> int:
-        bounds = PoolBounds(pool.min_replicas, pool.max_replicas, pool.requests_per_worker)
+        bounds = WorkerBounds(pool.min_replicas, pool.max_replicas, pool.requests_per_worker)
         scaler = self._scalers.get(name)
         if scaler is None:
-            scaler = self._scalers[name] = PoolScaler(await self._present(pool), self._clock())
+            scaler = self._scalers[name] = WorkerScaler(await self._present(pool), self._clock())
         before = scaler.replicas
         wanted = scaler.decide(requests, bounds, self._clock())
         if wanted != before:

@@ -89,7 +89,7 @@ def tokenizer_is_stored(given: PolicyInput) -> Fault | None:
 def engine_answers(given: PolicyInput) -> Fault | None:
     """Object until a one-token request through at least one engine has succeeded, or can count on one that starts."""
     fault = no_engine_answers(given)
-    return None if fault is not None and given.model.rests and fault.reason in ON_THE_WAY else fault
+    return None if fault is not None and given.model.wakes and fault.reason in ON_THE_WAY else fault
 
 
 def no_engine_answers(given: PolicyInput) -> Fault | None:

@@ -204,7 +204,7 @@ def _scaling(model: DesiredModel) -> ScalingStatus | None:
 
 def _rest(given: PolicyInput) -> Fault | None:
     """Return what is said of a model that rests; None for one that serves or cannot."""
-    why = no_engine_answers(given) if given.model.rests else None
+    why = no_engine_answers(given) if given.model.wakes else None
     if why is None or why.reason not in ON_THE_WAY:
         return None
     if given.model.replicas > 0:

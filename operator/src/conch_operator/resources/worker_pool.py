@@ -14,7 +14,7 @@ WORKER_POOL_LABEL = f"{GROUP}/worker-pool"
 
 
 @dataclass(frozen=True, slots=True)
-class PoolPlace:
+class WorkerPoolPlace:
     """Where a pool runs, whom it belongs to, and how many workers it has now."""
 
     namespace: str
@@ -22,12 +22,12 @@ class PoolPlace:
     replicas: int
 
 
-def make_pool(name: str, pool: WorkerPoolSettings, place: PoolPlace) -> list[Object]:
+def make_worker_pool(name: str, pool: WorkerPoolSettings, place: WorkerPoolPlace) -> list[Object]:
     """Return the objects of a pool, complete."""
     return [_complete(name, copy.deepcopy(given), place) for given in pool.objects.values()]
 
 
-def _complete(name: str, made: Object, place: PoolPlace) -> Object:
+def _complete(name: str, made: Object, place: WorkerPoolPlace) -> Object:
     meta = made["metadata"]
     meta["namespace"] = place.namespace
     meta["labels"] = {**meta.get("labels", {}), MANAGED_BY_LABEL: OPERATOR, WORKER_POOL_LABEL: name}

@@ -72,7 +72,7 @@ def make_route(
 
 def wants_engines(model: DesiredModel) -> bool:
     """Return whether any engine is to serve a model, Conch's or someone else's."""
-    return model.deployment.spec.engine.external is not None or model.replicas > 0 or model.rests
+    return model.deployment.spec.engine.external is not None or model.replicas > 0 or model.wakes
 
 
 def scaling_fields(model: DesiredModel) -> dict[str, Any]:

@@ -74,14 +74,14 @@ class _Model:
     proven: bool
     """Whether an engine of this spec has answered."""
     scaled_at: str | None
+    patience_from_s: float
+    """When an engine last answered, or one was begun to be waited for; `progressDeadline` counts from here."""
     seen: EnginesSeen = field(default_factory=EnginesSeen)
     began_s: dict[EngineName, float | None] | None = None
     """When each engine was first seen that does not answer yet; None for one that has."""
     wish: _Wish | None = None
     complete: bool = False
     """Whether every gateway has said what there is to do for it."""
-    served_s: float = 0.0
-    """When an engine last answered."""
     drained_since_s: float | None = None
     storable: bool = True
     """Whether the registry holds all that a request needs while no engine runs."""
@@ -180,7 +180,7 @@ class Autoscaler(BackgroundLoops):
             known.scaled_at = timestamp()
             self._metrics.turned(before, known.scaler.desired, known.scaler.cause)
         if before == 0 < known.scaler.desired:
-            known.served_s = now
+            known.patience_from_s = now
             if known.scaler.cause in (Cause.LOAD, Cause.WOKEN):
                 known.wish = _Wish(now - load.oldest_wait_s)
         elif known.scaler.desired == 0:
@@ -227,7 +227,7 @@ class Autoscaler(BackgroundLoops):
         if known.deployed is not model:
             known.deployed, known.bounds = model, _bounds_of(model)
         if any(engine.ready for engine in engines):
-            known.served_s = now
+            known.patience_from_s = now
         self._time_starts(known, engines, now)
         self._watch_wish(known, engines, now)
         known.storable = _is_storable(model, observed)
@@ -253,9 +253,10 @@ class Autoscaler(BackgroundLoops):
         )
         present = sum(engine.stays for engine in engines)
         starts = StartTimes([float(said.start_seconds)] if said is not None and said.start_seconds else ())
-        scaler = EngineScaler(max(present, said.desired if said is not None else 0), self._book.clock(), starts)
+        now = self._book.clock()
+        scaler = EngineScaler(max(present, said.desired if said is not None else 0), now, starts)
         scaled_at = said.last_scale_time if said is not None else None
-        return _Model(_spec_of(model), model, _bounds_of(model), scaler, starts, proven, scaled_at)
+        return _Model(_spec_of(model), model, _bounds_of(model), scaler, starts, proven, scaled_at, now)
 
     def _time_starts(self, known: _Model, engines: tuple[ObservedEngine, ...], now_s: float) -> None:
         """Measure from when an engine is first seen until it answers; those that answered before are not measured."""
@@ -286,7 +287,7 @@ class Autoscaler(BackgroundLoops):
     def _said(self, known: _Model) -> Scaled:
         scaler = known.scaler
         patience_s = known.deployed.deployment.spec.progress_deadline
-        on_time = known.seen.ready > 0 or self._book.clock() - known.served_s < patience_s
+        on_time = known.seen.ready > 0 or self._book.clock() - known.patience_from_s < patience_s
         wakes = known.proven and known.failure is None and (scaler.desired == 0 or on_time)
         return Scaled(
             engines=scaler.desired,

@@ -41,7 +41,7 @@ class Cause(StrEnum):
     FIRST_START = "FirstStart"
     """No engine of this spec has answered yet, so nobody knows whether a request could start one."""
     FOUND = "Found"
-    """They were there before this operator was."""
+    """They were there before anything was decided here: by an operator before this one, or by somebody else."""
     REPLICAS = "Replicas"
     """Somebody else has decided it."""
 
@@ -115,6 +115,8 @@ class EngineScaler:
 
     def decide(self, load: ModelLoad, bounds: Bounds, engines: EnginesSeen, now_s: float) -> int:
         """Return how many engines there should be now."""
+        if self.cause is Cause.REPLICAS:
+            self.cause = Cause.FOUND
         needed = needed_for(load.sequences, bounds)
         self._note(needed, load, engines.ready, now_s)
         if self._goes_to_rest(load, bounds, engines, now_s):
@@ -132,10 +134,12 @@ class EngineScaler:
         return self.desired
 
     def follow(self, engines: int, now_s: float) -> None:
-        """Take over what somebody else has decided."""
+        """Take over what somebody else has decided; should that end, it counts as needed until then."""
         if engines != self.desired:
             self._turn(engines, Cause.REPLICAS, now_s)
         self.cause = Cause.REPLICAS
+        self._needed = deque([(now_s, engines)])
+        self._quiet_since_s = None
 
     def _note(self, needed: int, load: ModelLoad, ready: int, now_s: float) -> None:
         """Remember what is needed for as long as it matters; while not all is known it is what is there."""

@@ -21,7 +21,7 @@ from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.leader_loop import LeaderRound
 from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
-from conch_operator.kubernetes.pools.pool_objects_kept import KeptObjects
+from conch_operator.kubernetes.pools.pool_objects_kept import KeptPoolObjects
 from conch_operator.kubernetes.pools.pool_pods import PoolPods
 from conch_operator.kubernetes.pools.pool_status_writer import PoolStatusWriter
 from conch_operator.kubernetes.pools.pooled_engines import PooledEngines
@@ -231,7 +231,7 @@ async def slow_world(
         engines = KubernetesEngines(server, agents, _RELEASE.engines, [None], background=background)
         sources = AgentSources(server, agents, background=background)
         pool_pods = PoolPods(server, agents, [None], background=background)
-        kept = KeptObjects(server, agents.tokens, _RELEASE.engines, [None], background=background)
+        kept = KeptPoolObjects(server, agents.tokens, _RELEASE.engines, [None], background=background)
         pooled = PooledEngines(kept, pool_pods, agents, background, fence=1)
         writer = StatusWriter(server, "operator-1", background)
         ports = Ports(

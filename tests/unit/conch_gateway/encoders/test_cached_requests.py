@@ -6,10 +6,11 @@ from typing import Any
 import orjson
 import pytest
 
-from conch_contracts.names import ENCODE_PATH
-from conch_contracts.records import EncoderProfile, ModelKind, Pooling
+from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH
+from conch_contracts.records import EncoderProfile, Engine, ModelKind, Pooling
 from testkit.gateway.encoders import FakeStore, serving
-from testkit.gateway.fakes import FakeAnswer, answered
+from testkit.gateway.fakes import ENGINE, FakeAnswer, answered, gateway, route, rows, snapshot
+from testkit.waiting import eventually
 
 VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
 
@@ -80,3 +81,20 @@ async def test_equal_requests_at_once_are_computed_once() -> None:
     answers = await asyncio.gather(*(served.client.post("/v1/embeddings", {"input": "hi"}) for _ in range(5)))
     assert sorted(answer.headers[b"x-conch-cache"] for answer in answers) == [b"hit"] * 4 + [b"miss"]
     assert len(served.upstream.sent(ENCODE_PATH)) == 1
+
+
+async def test_a_request_whose_model_starts_an_engine_waits_behind_no_equal_one_that_wakes_nothing() -> None:
+    model = route(kind=ModelKind.EMBEDDING, encoder=EncoderProfile(cache_ttl_s=60), wakes=True)
+    scripts = {PREPARE_ROWS_PATH: rows(3), ENCODE_PATH: answered(VECTORS)}
+    served, wished, body = gateway(scripts, known=snapshot(model, engines=()), store=FakeStore()), [], {"input": "hi"}
+    served.admission.held = wished.append
+    asked = []
+    for priority in (10, 0):
+        asked.append(asyncio.create_task(served.client.post("/v1/embeddings", {**body, "priority": priority})))
+        await eventually(lambda: served.admission.waiting()[model.model_id] == len(asked), "one more that is held")
+    assert wished == [model.model_id]
+    served.learn(snapshot(model, engines=(Engine(grpc=ENGINE),)))
+    assert [(await task).status for task in asked] == [200] * 2
+    served.learn(snapshot(model, engines=()))
+    answer = await served.client.post("/v1/embeddings", body)
+    assert (answer.status, answer.headers[b"x-conch-cache"]) == (200, b"hit"), "what is kept needs no engine"

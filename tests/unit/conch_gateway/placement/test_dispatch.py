@@ -19,7 +19,7 @@ from conch_gateway.placement.admission import Admission
 from conch_gateway.placement.attempts import ServiceProcesses
 from conch_gateway.placement.dispatch import MAX_ERROR_BYTES, Dispatcher
 from conch_gateway.placement.holds import Hold
-from conch_gateway.placement.model_queue import REST_S, Claim
+from conch_gateway.placement.model_queue import PASSED_OVER_S, Claim
 from conch_gateway.placement.pool_return import PoolReturn
 from conch_gateway.placement.retry_budget import RetryBudget
 from conch_gateway.placement.waiting_room import WaitingRoom
@@ -107,7 +107,7 @@ async def test_what_passes_while_an_engine_starts_is_not_taken_off_the_wait_for_
         def working():
             return nullcontext(())
 
-    monkeypatch.setattr(model_queue, "REST_S", 0.01)
+    monkeypatch.setattr(model_queue, "PASSED_OVER_S", 0.01)
     clock, admission = FakeClock(), Admission()
     model = route(wakes=True, hold_max=9, routing=RoutingPolicy(queue_wait_s=60))
     beats = snapshot(model).workers[Pool.LLM]
@@ -132,7 +132,7 @@ async def test_what_passes_while_an_engine_starts_is_not_taken_off_the_wait_for_
 
 
 async def test_an_engine_that_has_begun_to_answer_is_no_trial_any_more(monkeypatch):
-    monkeypatch.setattr(model_queue, "REST_S", 0.01)
+    monkeypatch.setattr(model_queue, "PASSED_OVER_S", 0.01)
     end = asyncio.Event()
     answers = iter([refused(503, "away", retryable=True), FakeAnswer(pieces=(end, b"{}"))])
     scripts = {GENERATE_PATH: lambda _: next(answers, FakeAnswer(pieces=(b"{}",)))}
@@ -152,7 +152,7 @@ async def test_the_only_engine_is_asked_again_when_it_could_not_take_the_request
     assert len(served.upstream.sent(GENERATE_PATH)) == 3
 
 
-@pytest.mark.parametrize("wait_s", [0.01, 1.5 * REST_S], ids=["at the first rest", "at a later one"])
+@pytest.mark.parametrize("wait_s", [0.01, 1.5 * PASSED_OVER_S], ids=["at the first try", "at a later one"])
 async def test_an_engine_that_is_away_for_too_long_is_what_the_client_is_told(wait_s):
     known = snapshot(route(routing=RoutingPolicy(queue_wait_s=wait_s)))
     served = gateway({GENERATE_PATH: lambda _: refused(503, "away", retryable=True)}, known=known)

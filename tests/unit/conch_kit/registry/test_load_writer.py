@@ -5,6 +5,7 @@ import pytest
 
 from conch_contracts.names import LOADS_KEY
 from conch_contracts.records import GatewayLoad
+from conch_kit import background_loops
 from conch_kit.redis.connection import Command
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry import load_writer
@@ -49,9 +50,9 @@ async def test_what_changes_at_once_is_written_at_once_and_together() -> None:
         assert publish == ("PUBLISH", LOADS_KEY, hset[3])
 
 
-async def test_changes_wait_for_the_end_of_a_rest_and_what_is_urgent_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_writer, "REST_S", 3600.0)
-    monkeypatch.setattr(load_writer, "REST_ALONE_S", 3600.0)
+async def test_changes_wait_for_the_end_of_a_pause_and_what_is_urgent_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_writer, "PAUSE_S", 3600.0)
+    monkeypatch.setattr(load_writer, "PAUSE_ALONE_S", 3600.0)
     redis = _Redis()
     async with _writer(redis) as writer:
         writer.changed()
@@ -68,8 +69,8 @@ async def test_changes_wait_for_the_end_of_a_rest_and_what_is_urgent_does_not(mo
         assert len(redis.sent) == 2, "what was urgent is over"
 
 
-async def test_a_gateway_rests_longer_alone_and_another_one_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_writer, "REST_ALONE_S", 3600.0)
+async def test_a_gateway_pauses_longer_alone_and_another_one_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_writer, "PAUSE_ALONE_S", 3600.0)
     redis = _Redis()
     async with _writer(redis) as writer:
         writer.changed()
@@ -78,11 +79,11 @@ async def test_a_gateway_rests_longer_alone_and_another_one_is_told_at_once(monk
         await eventually(lambda: len(redis.sent) == 2, "the record for the newcomer")
         writer.beside(others=True)
         writer.changed()
-        await eventually(lambda: len(redis.sent) == 3, "the record after a short rest")
+        await eventually(lambda: len(redis.sent) == 3, "the record after a short pause")
 
 
 async def test_what_has_not_changed_is_not_written_before_its_beat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_writer, "REST_ALONE_S", 0.0)
+    monkeypatch.setattr(load_writer, "PAUSE_ALONE_S", 0.0)
     redis = _Redis()
     async with _writer(redis) as writer:
         writer.changed()
@@ -105,6 +106,22 @@ async def test_what_redis_does_not_take_is_written_when_it_is_back(monkeypatch: 
         writer.changed()
         await eventually(lambda: redis.sent, "the record")
     assert redis.tries == 5  # with the farewell
+
+
+async def test_a_fault_of_ours_ends_no_gateway_for_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(background_loops, "AGAIN_S", 0.0)
+    redis, faults = _Redis(), [KeyError("a queue that has gone")]
+
+    def record(sequence: int) -> GatewayLoad:
+        if faults:
+            raise faults.pop()
+        return GatewayLoad(id=ID, sequence=sequence)
+
+    async with LoadWriter(redis, ID, record, beat_s=0.001):  # type: ignore[arg-type]
+        await eventually(lambda: redis.sent, "a record after the fault")
+    assert [record.message for record in caplog.records] == ["A loop has failed by a fault of Conch; it begins again."]
 
 
 async def test_a_redis_that_refuses_is_said_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,9 +1,13 @@
 """Rounds of models that share a pool: they take turns, lose nothing meanwhile, and are alone in their trouble."""
 
+import asyncio
 from dataclasses import replace
+
+import pytest
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import ModelId, PoolId
+from conch_operator.engine_pools import residents
 from conch_operator.state import DesiredModel, EnginePhase, Fault
 from testkit.builders.model_deployments import model_deployment
 from testkit.pool_scene import POOL, Scene, message, pool_of, ready, two_in_the_room_of_one
@@ -200,7 +204,8 @@ async def test_a_dead_engine_is_started_again_in_its_place(scene: Scene) -> None
     await scene.lives(3)
     scene.change("a", phase=EnginePhase.EXITED, detail="was in a server that was killed by SIGKILL.")
     statuses = await scene.lives(2)
-    assert ready(statuses["a"]) == ("False", Reason.ENGINE_EXITED) or scene.route("a").wakes
+    assert ready(statuses["a"]) == ("False", Reason.ENGINE_EXITED)
+    assert scene.route("a").wakes, "requests wait for it all the same"
     scene.change("a", phase=EnginePhase.RUNNING)
     assert (await scene.lives(2))["a"].ready
     assert scene.world.cluster.stopped == []
@@ -220,14 +225,38 @@ async def test_two_that_are_woken_in_the_room_of_one_come_in_once_for_each_call(
     assert scene.there == {"a"}
 
 
-async def test_who_is_told_to_begin_a_round(scene: Scene) -> None:
-    due: list[None] = []
-    scene.residents._changed = lambda: due.append(None)
+async def test_a_round_is_due_for_a_request_to_a_model_that_is_not_in(scene: Scene) -> None:
     await two_in_the_room_of_one(scene)
-    due.clear()
+    scene.due.clear()
     scene.demand = {"b": {"in_flight": 1}}
     scene.says()
-    assert due == []
+    assert scene.due == []
     scene.demand = {"a": {"held": 1}}
     scene.says()
-    assert due != []
+    assert scene.due != []
+
+
+async def rounds_due_by_the_clock(scene: Scene) -> int:
+    """Return how many rounds are due within some ticks, though nobody says anything."""
+    scene.due.clear()
+    async with scene.residents:
+        for _ in range(20):
+            await asyncio.sleep(0)
+    return len(scene.due)
+
+
+async def test_rounds_are_due_while_models_change_places(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residents, "_TICK_S", 0.0)
+    await two_in_the_room_of_one(scene)
+    assert await rounds_due_by_the_clock(scene) == 0
+    await scene.lives(1, a={"held": 1}, b={"in_flight": 1})
+    assert await rounds_due_by_the_clock(scene) > 10
+    await scene.lives(30, a={"held": 1})
+    assert await rounds_due_by_the_clock(scene) == 0
+
+
+async def test_none_is_due_for_one_that_has_no_room_whoever_goes(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residents, "_TICK_S", 0.0)
+    scene.add("a", sizeHint="200Mi", pinned=True)
+    await scene.lives(3, a={"held": 1})
+    assert await rounds_due_by_the_clock(scene) == 0

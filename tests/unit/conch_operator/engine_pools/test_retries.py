@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import ModelId
+from conch_contracts.names import ModelId, PoolId
+from conch_operator.engine_pools.known_model import KnownModel
 from conch_operator.state import Fault
+from testkit.builders.model_deployments import desired_model
 from testkit.pool_scene import Scene, two_in_the_room_of_one
 
 FAULT = Fault(Reason.ENGINE_LOAD_FAILED, "Triton could not load it: its process was killed")
@@ -69,3 +71,10 @@ async def test_pauses_grow_to_ten_minutes(scene: Scene) -> None:
     assert pauses == sorted(pauses)
     assert pauses[0] in range(55, 70)
     assert pauses[-1] in range(595, 610)
+
+
+def test_one_that_has_failed_for_weeks_is_tried_again_as_ever() -> None:
+    known = KnownModel(PoolId("local/small"), desired_model(kind="Embedding", placement={"pool": "small"}))
+    for _ in range(3000):
+        known.fails(0.0)
+    assert [known.may_be_tried(now_s) for now_s in (599.0, 600.0)] == [False, True]

@@ -10,7 +10,7 @@ from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_operator.agent.tokens import AgentTokens
 from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
-from conch_operator.kubernetes.pools.pool_objects_kept import KeptObjects
+from conch_operator.kubernetes.pools.pool_objects_kept import KeptPoolObjects
 from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.resources.pool_objects import PoolObject
 from conch_operator.settings import EngineSettings, ReleaseFile
@@ -50,7 +50,7 @@ class Paused(KubernetesApi):
 
 async def test_of_an_engine_pool() -> None:
     server = Paused()
-    kept = KeptObjects(server, AgentTokens(SecretStr("key")), SETTINGS, [None], instance="operator-1")
+    kept = KeptPoolObjects(server, AgentTokens(SecretStr("key")), SETTINGS, [None], instance="operator-1")
     pool = PoolObject("ns", "small", "uid", 1, EnginePoolSpec.model_validate({"memory": "1Gi"}))
     await kept.make({PoolId("ns/small"): pool}, lambda _: [])
     note, instance = server.told()

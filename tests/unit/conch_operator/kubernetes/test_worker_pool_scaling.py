@@ -3,9 +3,9 @@ import random
 
 import pytest
 
-from conch_operator.kubernetes.worker_pool_scaling import PoolBounds, PoolScaler
+from conch_operator.kubernetes.worker_pool_scaling import WorkerBounds, WorkerScaler
 
-BOUNDS = PoolBounds(least=1, most=4, requests_per_worker=10)
+BOUNDS = WorkerBounds(least=1, most=4, requests_per_worker=10)
 STEP_S = 2
 
 
@@ -14,10 +14,10 @@ class Pool:
 
     def __init__(self, replicas: int = 1) -> None:
         self.now = 0.0
-        self.scaler = PoolScaler(replicas, self.now)
+        self.scaler = WorkerScaler(replicas, self.now)
         self.history: list[tuple[float, int]] = [(0.0, replicas)]
 
-    def under(self, requests: int, seconds: float, bounds: PoolBounds = BOUNDS) -> int:
+    def under(self, requests: int, seconds: float, bounds: WorkerBounds = BOUNDS) -> int:
         for _ in range(int(seconds / STEP_S)):
             self.now += STEP_S
             self.history.append((self.now, self.scaler.decide(requests, bounds, self.now)))
@@ -63,9 +63,9 @@ def test_what_was_there_before_the_operator_stays_at_first() -> None:
 
 def test_new_bounds_are_obeyed_at_once() -> None:
     pool = Pool()
-    assert pool.under(0, STEP_S, PoolBounds(2, 4, 10)) == 2
+    assert pool.under(0, STEP_S, WorkerBounds(2, 4, 10)) == 2
     assert pool.under(40, 60) == 4
-    assert pool.under(40, STEP_S, PoolBounds(1, 3, 10)) == 3
+    assert pool.under(40, STEP_S, WorkerBounds(1, 3, 10)) == 3
 
 
 @pytest.mark.parametrize("seed", range(20))

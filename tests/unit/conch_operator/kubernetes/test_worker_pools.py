@@ -11,7 +11,7 @@ from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.worker_pools import TOLD_AGAIN_S, WorkerPools
 from conch_operator.reconcile.calls_in_flight import Background
-from conch_operator.resources.worker_pool import PoolPlace, make_pool
+from conch_operator.resources.worker_pool import WorkerPoolPlace, make_worker_pool
 from conch_operator.settings import EngineSettings, ReleaseFile, WorkerPoolSettings
 from testkit.clock import FakeClock
 from testkit.waiting import eventually
@@ -81,7 +81,7 @@ async def test_a_pool_runs_while_a_model_needs_it_and_a_while_longer(
 async def test_a_pool_of_the_operator_before_this_one_is_not_ended_at_once(
     server: Server, clock: FakeClock, pools: WorkerPools
 ) -> None:
-    (before,) = make_pool("llm", POOL, PoolPlace("conch", None, 3))
+    (before,) = make_worker_pool("llm", POOL, WorkerPoolPlace("conch", None, 3))
     before["metadata"] |= {"uid": "u", "resourceVersion": "1"}
     server.objects["llm-worker"] = before
     await pools.ensure([], {})

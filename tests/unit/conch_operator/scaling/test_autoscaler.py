@@ -1,109 +1,15 @@
 """Rounds of a model that scales: it proves itself, rests, wakes and tells the truth meanwhile."""
 
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from conch_contracts.conditions import ConditionType, Reason
-from conch_contracts.names import ModelId
-from conch_contracts.records import GatewayLoad, Route
-from conch_operator.metrics import ScalingMetrics
 from conch_operator.reconcile import status
-from conch_operator.reconcile.reconciler import Reconciler
-from conch_operator.reconcile.status import ModelStatus
 from conch_operator.routes import known_routes
-from conch_operator.scaling.autoscaler import Autoscaler
-from conch_operator.scaling.demand import DemandBook
-from conch_operator.state import DesiredModel, EnginePhase, Scaled
-from testkit.clock import FakeClock
-from testkit.rounds import World, world_of
-
-TINY = ModelId("local/tiny")
-FROM_ZERO = {"minReplicas": 0, "maxReplicas": 3, "idleAfter": "30s", "hold": 7}
-
-
-@dataclass
-class Scene:
-    """A world with one model, whose one gateway says what it is told to say."""
-
-    world: World
-    clock: FakeClock
-    book: DemandBook
-    autoscaler: Autoscaler
-    woken: list[tuple[ModelId, int]]
-    told: list[Callable[[], None]]
-    """What to call when the cluster has been told of a wish."""
-    measured: CollectorRegistry
-    model: DesiredModel
-    sequence: int = field(default=0)
-
-    def says(self, **demand: Any) -> None:
-        self.sequence += 1
-        record = {"id": "g", "sequence": self.sequence, "models": {TINY: demand} if demand else {}}
-        load = GatewayLoad.model_validate(record)
-        self.book.hear(load)
-        self.book.away = False
-        self.autoscaler.heard(load.models)
-
-    async def lives(self, seconds: int, **demand: Any) -> ModelStatus:
-        """Let time pass in which the gateway says the same all the time, applies every route, and rounds go on."""
-        status = None
-        for _ in range(seconds):
-            self.clock.advance(1)
-            self.says(**demand)
-            self.world.registry.applied = self.world.registry.revision
-            status = (await self.world.rounds(self.model, count=1))[TINY]
-        assert status is not None
-        return status
-
-    def number(self, name: str, **labels: str) -> float | None:
-        return self.measured.get_sample_value(f"conch_operator_{name}", labels)
-
-    def later(self) -> Autoscaler:
-        """Return the scaler of an operator after this one."""
-        return Autoscaler(DemandBook(self.clock), lambda: None, ScalingMetrics.on(CollectorRegistry()))
-
-    @property
-    def route(self) -> Route:
-        return self.world.registry.routes[TINY][0]
-
-    @property
-    def addresses(self) -> list[str]:
-        return self.world.registry.addresses()
-
-    def ends(self) -> None:
-        """Let engines that were stopped be gone."""
-        running = self.world.cluster.running
-        self.world.cluster.running = {
-            name: engine for name, engine in running.items() if engine.phase is not EnginePhase.STOPPING
-        }
-
-
-@pytest.fixture
-async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
-    clock, woken, told = FakeClock(), list[tuple[ModelId, int]](), list[Callable[[], None]]()
-    book, measured = DemandBook(clock), CollectorRegistry()
-
-    def wake(model: ModelId, scaled: Scaled, done: Callable[[], None]) -> None:
-        woken.append((model, scaled.engines))
-        told.append(done)
-
-    metrics = ScalingMetrics.on(measured)
-    autoscaler = Autoscaler(book, lambda: None, metrics, wake, unix_time=lambda: 1.0)
-    async with world_of(tmp_path, autoscaler) as world:
-        yield Scene(world, clock, book, autoscaler, woken, told, measured, world.model(scaling=FROM_ZERO))
-
-
-async def at_rest(scene: Scene) -> ModelStatus:
-    await scene.lives(5)
-    await scene.lives(70)
-    scene.ends()
-    return await scene.lives(2)
+from conch_operator.state import EnginePhase
+from testkit.scaling_scene import FROM_ZERO, TINY, Scene, at_rest, followed
 
 
 async def test_a_new_model_starts_once_and_then_rests_with_a_route_that_wakes_it(scene: Scene) -> None:
@@ -302,35 +208,6 @@ async def test_an_engine_that_ends_while_it_starts_makes_requests_fail_with_a_re
     assert (scene.route.start_failed, scene.route.wakes) == (None, True)
 
 
-async def test_a_later_operator_leaves_a_model_at_rest(scene: Scene) -> None:
-    before = await at_rest(scene)
-    later = scene.later()
-    reconciler = Reconciler(replace(scene.world.ports, scaling=(later,)), retry_s=0)
-    scene.world.reconciler, scene.autoscaler = reconciler, later
-    status = (await scene.world.rounds(scene.model, count=3))[TINY]
-    assert scene.world.cluster.running == {}
-    assert status.condition(ConditionType.READY) == before.condition(ConditionType.READY)
-
-
-async def test_a_later_operator_takes_none_of_the_engines_that_it_finds(scene: Scene) -> None:
-    scene.model = scene.world.model(scaling={"minReplicas": 1, "maxReplicas": 3})
-    await scene.lives(30, in_flight=150)
-    found = len(scene.world.cluster.running)
-    assert found > 1
-    later = scene.later()
-    scene.world.reconciler = Reconciler(replace(scene.world.ports, scaling=(later,)), retry_s=0)
-    await scene.world.rounds(scene.model, count=5)
-    assert len(scene.world.cluster.running) == found
-
-
-async def followed(scene: Scene, replicas: int, **spec: Any) -> ModelStatus:
-    """Have somebody else set so many replicas, of a model whose requests wait for that, and let it settle."""
-    scene.model = scene.world.model(replicas=replicas, routing={"hold": 9}, **spec)
-    await scene.lives(3)
-    scene.ends()
-    return await scene.lives(2)
-
-
 async def test_where_somebody_else_decides_requests_wait_for_that_and_start_nothing(scene: Scene) -> None:
     assert (await followed(scene, 1)).ready
     status = await followed(scene, 0)
@@ -368,14 +245,6 @@ async def test_a_model_that_has_never_answered_and_that_nobody_starts_has_no_rep
     ready = (await followed(scene, 0)).condition(ConditionType.READY)
     assert ready is not None
     assert (ready.holds, ready.reason) == (False, Reason.NO_REPLICAS)
-
-
-async def test_a_later_operator_has_requests_wait_as_before(scene: Scene) -> None:
-    await followed(scene, 1)
-    await followed(scene, 0)
-    scene.world.reconciler = Reconciler(replace(scene.world.ports, scaling=(scene.later(),)), retry_s=0)
-    status = (await scene.world.rounds(scene.model, count=3))[TINY]
-    assert (status.ready, scene.route.wakes) == (True, True)
 
 
 async def test_a_tokenizer_that_the_registry_has_lost_wakes_a_model_that_has_it(scene: Scene) -> None:

@@ -173,6 +173,18 @@ def test_no_model_rests_that_may_have_had_a_request(load: ModelLoad) -> None:
     assert not one.scaler.draining
 
 
+def test_what_somebody_else_had_decided_counts_as_needed_until_now() -> None:
+    one = model(2)
+    one.lives(30, QUIET)
+    for _ in range(2 * WINDOW_S):
+        one.now_s += 1
+        one.scaler.follow(2, one.now_s)
+    one.lives(50, QUIET)
+    assert (one.scaler.draining, one.scaler.cause) == (False, Cause.FOUND)
+    assert one.lives(WINDOW_S - 60, busy(1)) == 2
+    assert one.lives(20, busy(1)) == 1
+
+
 @pytest.mark.parametrize(
     "look",
     [

@@ -13,7 +13,7 @@ from conch_contracts.spec.container import (
     ResourcesSpec,
 )
 from conch_contracts.spec.fields import ObjectName, SpecPart
-from conch_contracts.spec.placement import AffinitySpec, NodeLabels, SpreadConstraints, Toleration
+from conch_contracts.spec.nodes import AffinitySpec, NodeLabels, SpreadConstraints, Toleration
 from conch_contracts.spec.pod_metadata import PodAnnotations, PodLabelValues
 from conch_contracts.spec.quantities import quantity_value
 from conch_contracts.spec.rule_types import Rule, Transition, fields_set_in, one_of, rule

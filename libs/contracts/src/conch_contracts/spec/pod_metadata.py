@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from conch_contracts.names import COMPONENT_LABEL, GROUP, INSTANCE_LABEL, MANAGED_BY_LABEL, NAME_LABEL
-from conch_contracts.spec.placement import LabelValue
+from conch_contracts.spec.nodes import LabelValue
 from conch_contracts.spec.rule_types import Obeys, Rule
 
 RESERVED_LABELS = (

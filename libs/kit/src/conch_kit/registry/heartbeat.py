@@ -21,7 +21,7 @@ from conch_kit.timed_waits import wait_at_most
 
 log = logging.getLogger(__name__)
 
-_REST_S = 0.05
+_PAUSE_S = 0.05
 """Between two beats, whatever is new."""
 
 
@@ -63,7 +63,7 @@ class _BeatWriter(RecordWriter):
         while True:
             self._news.clear()
             await self.beat()
-            await asyncio.sleep(_REST_S)
+            await asyncio.sleep(_PAUSE_S)
             await wait_at_most(self._news, self._interval_s)
 
 

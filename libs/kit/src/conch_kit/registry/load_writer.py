@@ -1,9 +1,9 @@
 """Tells everybody what this gateway has to do, and which models somebody wants awake.
 
-Whoever changes something only leaves word: a task writes, in one pipeline, the hash and the notice. The first change
-after a rest is written at once, those that follow within it together at its end; what is urgent does not wait for that.
-The rest is 50 ms where there are other gateways, which share slots by it. A gateway alone rests for half a second, half
-of the time between two looks of an operator, so that requests one after the other do not pay for it.
+Whoever changes something only leaves word: a task writes, in one pipeline, the hash and the notice. The first change is
+written at once, those that follow within a pause together at its end; what is urgent does not wait for that. The pause
+is 50 ms where there are other gateways, which share slots by it. For a gateway alone it is half a second, half of the
+time between two looks of an operator, so that requests one after the other do not pay for it.
 
 Without a change a record comes every 2 s, since its sequence shows that the gateway lives. While Redis is away nothing
 waits for it: what is true when it is back is written then.
@@ -25,9 +25,9 @@ from conch_kit.timed_waits import wait_at_most
 log = logging.getLogger(__name__)
 
 BEAT_S = 2.0
-REST_S = 0.05
+PAUSE_S = 0.05
 """Between two records, but for what is urgent."""
-REST_ALONE_S = 0.5
+PAUSE_ALONE_S = 0.5
 """The same, while no other gateway listens."""
 _AGAIN_S = 0.5
 """Until the next try, where Redis did not answer."""
@@ -82,7 +82,7 @@ class LoadWriter(RecordWriter):
             self._news.clear()
             self._urgent.clear()
             if await self._write():
-                await wait_at_most(self._urgent, REST_ALONE_S if self._alone else REST_S)
+                await wait_at_most(self._urgent, PAUSE_ALONE_S if self._alone else PAUSE_S)
             else:
                 self._news.set()
                 await asyncio.sleep(_AGAIN_S)

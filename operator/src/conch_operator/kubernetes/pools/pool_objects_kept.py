@@ -26,7 +26,7 @@ _NEXT_STEP = "Correct what it names, or ask whoever runs the cluster; it is trie
 _WITHOUT_PODS = "To have no pod, delete its EnginePool."
 
 
-class KeptObjects:
+class KeptPoolObjects:
     """Knows the objects of all pools."""
 
     def __init__(

@@ -16,7 +16,7 @@ from conch_operator.agent.graph_cache import CACHE
 from conch_operator.agent.pool_messages import PoolOrder, PoolReport
 from conch_operator.engine_pools.pooled_model import Loadable
 from conch_operator.kubernetes.pods.agent_client import AT_ONCE, Agents, AgentUnavailable
-from conch_operator.kubernetes.pools.pool_objects_kept import KeptObjects
+from conch_operator.kubernetes.pools.pool_objects_kept import KeptPoolObjects
 from conch_operator.kubernetes.pools.pool_pods import PoolPod, PoolPods
 from conch_operator.kubernetes.pools.wanted_pools import WantedPools
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
@@ -44,7 +44,7 @@ class PooledEngines:
     """Has models loaded and unloaded."""
 
     def __init__(
-        self, kept: KeptObjects, pods: PoolPods, agents: Agents, background: Background = AWAITED, *, fence: int
+        self, kept: KeptPoolObjects, pods: PoolPods, agents: Agents, background: Background = AWAITED, *, fence: int
     ) -> None:
         """Order in the name of the operator that has this fence."""
         self._fence = fence

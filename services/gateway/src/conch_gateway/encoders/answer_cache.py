@@ -1,5 +1,8 @@
 """Answers that may be given again: one computation for all that ask for the same at once, and Redis for a while.
 
+While an engine starts each request waits for itself: how long it may be held, and whether the model is woken for it, is
+its own.
+
 Only what a model answers in the same way every time comes here, and only where its deployment has a cache. Redis'
 absence costs the cache and nothing else, and what somebody else has written there is no answer.
 """
@@ -103,13 +106,20 @@ class SharedAnswers:
         self._flights: dict[str, asyncio.Future[bytes | None]] = {}
 
     @asynccontextmanager
-    async def get(self, key: str, ttl_s: float, make: Callable[[], Awaitable[bytes]]) -> AsyncIterator[Shared]:
-        """Give the answer that belongs to a key; `make` computes it when nobody has.
+    async def get(
+        self, key: str, ttl_s: float, make: Callable[[], Awaitable[bytes]], *, shares: bool = True
+    ) -> AsyncIterator[Shared]:
+        """Give the answer that belongs to a key; `make` computes it when nobody has, or is about to where it `shares`.
 
         A new answer goes to Redis when the context ends, so that the client need not wait for that. Raises what `make`
         raises. Those that wait for another's share its answer, or that the request is invalid; who fails by other
         causes, such as a time-out of its own, or goes away leaves the work to the next in line.
         """
+        if not shares:
+            shared = await self._found_or_made(key, make)
+            yield shared
+            await self._keep(key, shared, ttl_s)
+            return
         while (flight := self._flights.get(key)) is not None:
             body = await asyncio.shield(flight)
             if body is not None:
@@ -121,8 +131,7 @@ class SharedAnswers:
             shared = await self._found_or_made(key, make)
             flight.set_result(shared.body)
             yield shared
-            if not shared.hit and len(shared.body) <= MAX_BYTES:
-                await self._store.put(key, shared.body, ttl_s)
+            await self._keep(key, shared, ttl_s)
         except InvalidRequest as error:
             if not flight.done():
                 flight.set_exception(error)
@@ -135,6 +144,10 @@ class SharedAnswers:
     async def _found_or_made(self, key: str, make: Callable[[], Awaitable[bytes]]) -> Shared:
         body = await self._store.get(key)
         return Shared(await make(), hit=False) if body is None else Shared(body, hit=True)
+
+    async def _keep(self, key: str, shared: Shared, ttl_s: float) -> None:
+        if not shared.hit and len(shared.body) <= MAX_BYTES:
+            await self._store.put(key, shared.body, ttl_s)
 
 
 def _retrieve_error(flight: asyncio.Future[bytes | None]) -> None:

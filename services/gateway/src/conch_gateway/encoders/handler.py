@@ -180,7 +180,10 @@ class EncoderHandler:
             yield await self._run(job, claim, stages, deadline), ()
             return
         key = await off_loop(job.rows.size, job.key)
-        async with self._answers.get(key, ttl_s, lambda: self._run(job, claim, stages, deadline)) as shared:
+        shares = not self._dispatch.holds(job.resolved.route)
+        async with self._answers.get(
+            key, ttl_s, lambda: self._run(job, claim, stages, deadline), shares=shares
+        ) as shared:
             yield shared.body, ((CACHE.encode(), b"hit" if shared.hit else b"miss"),)
 
     async def _run(self, job: EncodeJob, claim: Claim, stages: Stages, deadline: float) -> bytes:

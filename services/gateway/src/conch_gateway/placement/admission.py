@@ -4,8 +4,9 @@ An engine works on as many sequences at once as it has slots; a request takes on
 as a whole when it has more of them. Whoever finds none free waits. A full queue refuses, or sends
 its last away for a more urgent one; it gives up after the model's waiting time, and forgets a waiter that is cancelled.
 
-An engine that could not take a request rests: for a moment nobody is sent to it, then one request at a time tries it,
-until it has accepted one. Where other gateways have requests for the same model, they share its slots (`slot_share`).
+An engine that could not take a request is passed over: for a moment nobody is sent to it, then one request at a time
+tries it, until it has accepted one. Where other gateways have requests for the same model, they share its slots
+(`slot_share`).
 
 Where a model starts an engine for a request, and has none, requests are held until it is there (`holds`). When the last
 engine of another one has vanished from the registry, requests wait for the next one as long as they may wait at all,
@@ -76,14 +77,13 @@ class Admission:
         self,
         clock: Callable[[], float] = time.monotonic,
         *,
-        changed: Callable[[], None] = lambda: None,
-        held: Callable[[ModelId], None] = lambda _: None,
         held_bytes: int = HELD_BYTES,
         queued_bytes: int = QUEUED_BYTES,
     ) -> None:
-        """Have `changed` hear of each change of what there is to do, and `held` that a first request is held."""
-        self.changed = changed
-        self.held = held
+        self.changed: Callable[[], None] = lambda: None
+        """Hears of each change of what there is to do; set by whoever tells of it what is in here."""
+        self.held: Callable[[ModelId], None] = lambda _: None
+        """Hears that a first request is held, likewise."""
         self._clock = clock
         self._queues: dict[ModelId, ModelQueue] = {}
         self._revision = 0

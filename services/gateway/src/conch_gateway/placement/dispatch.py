@@ -57,6 +57,10 @@ class Dispatcher:
         self._path = path
         self._clock = clock
 
+    def holds(self, route: Route) -> bool:
+        """Tell whether a job for this model waits for an engine to start."""
+        return self._admission.holds(route.model_id)
+
     async def run(
         self,
         route: Route,
@@ -76,7 +80,7 @@ class Dispatcher:
         attempts = RequestAttempts(self._workers, route, wait, claim.size)
         failures = _Failures(attempts)
         while True:
-            held = self._admission.holds(route.model_id)
+            held = self.holds(route)
             # What passes while an engine starts is counted apart, and not taken off the time for anything else.
             with stages.holding(end_of_hold) if held else stages.waiting(), _NOT_COUNTED if held else attempts.wait:
                 await attempts.until_someone_is_there()

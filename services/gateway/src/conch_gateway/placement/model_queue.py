@@ -21,7 +21,7 @@ from conch_kit.errors import ModelNotFound, RateLimited, ServiceError, Unavailab
 
 NO_ENGINE_RETRY_S = 5.0
 QUEUE_RETRY_S = 1.0
-REST_S = 0.5
+PASSED_OVER_S = 0.5
 """How long nobody is sent to an engine that could not take a request."""
 
 
@@ -71,7 +71,7 @@ class Waiter:
 
 
 @dataclass(slots=True)
-class _Rest:
+class _PassedOver:
     """What is known of an engine that could not take a request."""
 
     timer: asyncio.TimerHandle | None
@@ -112,7 +112,7 @@ class ModelQueue:
     """When the last engine vanished; None: there is one, or never was."""
     ended_at: float | None = None
     """When a request last gave its slots back; None: none has."""
-    _resting: dict[EngineAddress, _Rest] = field(default_factory=dict)
+    _passed_over: dict[EngineAddress, _PassedOver] = field(default_factory=dict)
     _left: set[EngineAddress] = field(default_factory=set)
     """Engines of which a slot is left to other gateways at this moment."""
 
@@ -130,8 +130,8 @@ class ModelQueue:
         elif self.engines:
             self.lost_at = now
         self.engines = engines
-        for address in self._resting.keys() - {engine.grpc for engine in engines}:
-            self._stop_resting(address)
+        for address in self._passed_over.keys() - {engine.grpc for engine in engines}:
+            self._stop_passing_over(address)
         self.serve()
         if not engines and not self.wakes and (self.failed or not self.wanted):
             self._send_away(self.not_ready)
@@ -160,29 +160,29 @@ class ModelQueue:
         )
 
     def refused(self, engine: Engine) -> None:
-        """Let an engine rest that could not take a request."""
-        self._stop_resting(engine.grpc)
-        timer = asyncio.get_running_loop().call_later(REST_S, self._may_be_tried, engine.grpc)
-        self._resting[engine.grpc] = _Rest(timer)
+        """Pass an engine over for a while that could not take a request."""
+        self._stop_passing_over(engine.grpc)
+        timer = asyncio.get_running_loop().call_later(PASSED_OVER_S, self._may_be_tried, engine.grpc)
+        self._passed_over[engine.grpc] = _PassedOver(timer)
 
     def accepted(self, engine: Engine) -> None:
         """Note that an engine takes requests."""
-        if engine.grpc in self._resting:
-            self._stop_resting(engine.grpc)
+        if engine.grpc in self._passed_over:
+            self._stop_passing_over(engine.grpc)
             self.serve()
 
-    def _stop_resting(self, address: EngineAddress) -> None:
-        rest = self._resting.pop(address, None)
-        if rest is not None and rest.timer is not None:
-            rest.timer.cancel()
+    def _stop_passing_over(self, address: EngineAddress) -> None:
+        passed = self._passed_over.pop(address, None)
+        if passed is not None and passed.timer is not None:
+            passed.timer.cancel()
 
     def _may_be_tried(self, address: EngineAddress) -> None:
-        self._resting[address] = _Rest(None)
+        self._passed_over[address] = _PassedOver(None)
         self.serve()
 
-    def _rests(self, engine: Engine) -> bool:
-        rest = self._resting.get(engine.grpc)
-        return rest is not None and (rest.timer is not None or rest.trying)
+    def _is_passed_over(self, engine: Engine) -> bool:
+        passed = self._passed_over.get(engine.grpc)
+        return passed is not None and (passed.timer is not None or passed.trying)
 
     def free_engine(self, without: frozenset[EngineAddress], claim: Claim) -> Engine | None:
         """Return the engine with the smallest share of its slots taken, or None when none has enough free.
@@ -196,7 +196,7 @@ class ModelQueue:
             engine
             for engine in self.engines
             if engine.grpc not in without
-            and not self._rests(engine)
+            and not self._is_passed_over(engine)
             and self.taken[engine.grpc] + slots_for(engine, wanted) <= slots(engine)
         ]
         if not free:
@@ -217,7 +217,7 @@ class ModelQueue:
         rooms = [
             (engine, others.room(engine.grpc, slots(engine), self.taken[engine.grpc], slots_for(engine, wanted), mine))
             for engine in self.engines
-            if engine.grpc not in without and engine.grpc not in self._left and not self._rests(engine)
+            if engine.grpc not in without and engine.grpc not in self._left and not self._is_passed_over(engine)
         ]
         free = [(engine, room) for engine, room in rooms if room]
         if not free:
@@ -235,9 +235,9 @@ class ModelQueue:
     def take(self, engine: Engine, sequences: int) -> None:
         """Take the slots for so many sequences."""
         self.taken[engine.grpc] += slots_for(engine, sequences)
-        rest = self._resting.get(engine.grpc)
-        if rest is not None:
-            rest.trying = True
+        passed = self._passed_over.get(engine.grpc)
+        if passed is not None:
+            passed.trying = True
         self.changed()
 
     def give_back(self, engine: Engine, sequences: int) -> None:
@@ -245,8 +245,8 @@ class ModelQueue:
         self.taken[engine.grpc] -= slots_for(engine, sequences)
         if self.taken[engine.grpc] <= 0:
             del self.taken[engine.grpc]
-        rest = self._resting.get(engine.grpc)
-        if rest is not None and rest.trying:
+        passed = self._passed_over.get(engine.grpc)
+        if passed is not None and passed.trying:
             self.refused(engine)  # whoever tried it has not learnt anything
         self.ended_at = self.clock()
         if self.others is not None:

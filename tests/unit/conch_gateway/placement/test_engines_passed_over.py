@@ -1,4 +1,4 @@
-"""Engines that could not take a request: they rest, and then one request at a time tries them."""
+"""Engines that could not take a request are passed over for a while; then one request at a time tries them."""
 
 import asyncio
 
@@ -29,14 +29,14 @@ async def test_an_engine_that_could_not_take_a_request_is_tried_by_one_at_a_time
             pass
 
 
-async def test_an_engine_that_takes_requests_again_does_not_go_back_to_its_rest(monkeypatch):
-    monkeypatch.setattr(model_queue, "REST_S", 0.01)
+async def test_an_engine_that_takes_requests_again_is_passed_over_no_more(monkeypatch):
+    monkeypatch.setattr(model_queue, "PASSED_OVER_S", 0.01)
     queues = admission(engine("a", slots=4))
     first, second = await queues.slot(MODEL, POLICY), await queues.slot(MODEL, POLICY)
     with first, second:
         first.refused()
         second.accepted()  # the other one, which was sent at the same time
-        await asyncio.sleep(0.05)  # longer than the rest that has ended
+        await asyncio.sleep(0.05)  # longer than it would have been passed over
         taken = [asyncio.create_task(queues.slot(MODEL, POLICY)) for _ in range(2)]
         await turns()
         assert all(task.done() for task in taken)
