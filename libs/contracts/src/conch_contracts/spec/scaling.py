@@ -32,6 +32,12 @@ _CRON_MESSAGE = (
     "week with 0 for Sunday), each *, a number, a range from low to high, a step or a list of these, such as "
     "* 8-17 * * 1-5"
 )
+_NO_DAY_PATTERN = (
+    r"^[^ ]+ [^ ]+ (3[01](-3[01])?(,3[01](-3[01])?)* 2(,2)*|31(-31)?(,31(-31)?)* (2|4|6|9|11)(,(2|4|6|9|11))*) [*]$"
+)
+"""The 30th and 31st of February alone, and the 31st of shorter months alone."""
+_NO_DAY = re.compile(_NO_DAY_PATTERN)
+_NO_DAY_MESSAGE = "names days that no month has which it names, so it would never hold: name other days or months"
 _ZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$"
 _ZONE = re.compile(_ZONE_PATTERN)
 _ZONE_MESSAGE = "must be the name of a time zone, such as Europe/Berlin, Asia/Shanghai or Etc/UTC"
@@ -61,6 +67,13 @@ CronExpression = Annotated[
             "int(range.split('-')[0]) <= int(range.split('-')[1]))",
             message=_CRON_MESSAGE,
             holds=_is_cron,
+        )
+    ),
+    Obeys(
+        Rule(
+            cel=f"!self.matches(r'{_NO_DAY_PATTERN}')",
+            message=_NO_DAY_MESSAGE,
+            holds=lambda text: _NO_DAY.fullmatch(text) is None,
         )
     ),
 ]
