@@ -80,11 +80,14 @@ class FakeRegistry:
     full: bool = False
     slow: int = 0
     """So many answers come too late."""
+    written: list[dict[ModelId, RoutedModel]] = field(default_factory=list)
+    """Each list that was published."""
 
     async def publish(self, models: Mapping[ModelId, RoutedModel]) -> int:
         self._answer()
         self.revision += dict(models) != self.routes
         self.routes = dict(models)
+        self.written.append(self.routes)
         return self.revision
 
     async def gateways(self) -> tuple[GatewayBeat, ...]:

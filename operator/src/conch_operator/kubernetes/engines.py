@@ -32,6 +32,7 @@ from conch_operator.kubernetes.pods.pod_owners import PodOwners
 from conch_operator.kubernetes.pods.pod_status import (
     AgentAddress,
     agent_address,
+    container_status,
     pod_fault,
     pod_name,
     pod_template,
@@ -40,6 +41,7 @@ from conch_operator.kubernetes.pods.pod_status import (
 )
 from conch_operator.reconcile.calls_in_flight import AGAIN_S, AWAITED, Background, CallsInFlight
 from conch_operator.reconcile.plan import Acted, Plan
+from conch_operator.resources.engine_deployment import TRITON
 from conch_operator.resources.engine_image import NotSupported
 from conch_operator.resources.source_reader import make_readers, pods_of
 from conch_operator.settings import EngineSettings
@@ -120,7 +122,7 @@ class KubernetesEngines:
         self._creation_failures = CreationFailures(api, clock)
         self._event_faults: Mapping[EngineName, Fault] = {}
         self._rejected: Mapping[ModelId, Fault] = {}
-        self._pods: Mapping[EngineName, Object] = {}
+        self._pods: dict[EngineName, Object] = {}
         self._read: dict[EngineName, _Read] = {}
 
     async def observe(self) -> Sequence[Object]:
@@ -146,6 +148,15 @@ class KubernetesEngines:
         newest = sorted(self._pods.items(), key=lambda item: item[1]["metadata"]["creationTimestamp"], reverse=True)
         self._read = {name: self._read_pod(name, pod) for name, pod in newest}
         return tuple(read.engine for read in self._read.values() if read.engine is not None)
+
+    def started(self, pod: Object) -> ClusterEngine | None:
+        """Return the engine of a pod that a watch tells of, where it runs now and did not when a round looked."""
+        name = pod_name(pod)
+        before = self._pods.get(name)
+        if _runs(pod) and not (before and _runs(before)) and self._owners.is_models(pod):
+            self._pods[name] = pod
+            return self._read_pod(name, pod).engine
+        return None
 
     def _read_pod(self, name: EngineName, pod: Object) -> _Read:
         held, fault, read = self._is_held(name), self._event_faults.get(name), self._read.get(name)
@@ -366,6 +377,10 @@ def _without_replaced(pods: Mapping[EngineName, Object]) -> dict[EngineName, Obj
     """
     served = {_model(pod) for pod in pods.values() if serves(pod) and not _has_ended(pod)}
     return {name: pod for name, pod in pods.items() if not (_has_ended(pod) and _model(pod) in served)}
+
+
+def _runs(pod: Object) -> bool:
+    return "running" in container_status(pod, TRITON).get("state", {}) and "deletionTimestamp" not in pod["metadata"]
 
 
 def _has_ended(pod: Object) -> bool:

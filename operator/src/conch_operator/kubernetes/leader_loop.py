@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 LEAST_PAUSE_S = 0.25
 """Between two rounds, so that a burst of changes is seen to together."""
-AWAITED_PAUSE_S = 0.05
+AWAITED_PAUSE_S = 0.01
 """The same while a request is held for an engine."""
 LONGEST_PAUSE_S = 1.0
 """However long the last round took."""
@@ -88,14 +88,23 @@ class LeaderRound:
         wanted = self._specs.read(models, namespaced=self.namespaced_names)
         await self.status_writer.write_first(wanted)
         self._log_unknown(wanted)
-        await self.worker_pools.ensure(wanted.kinds, _loads(self.registry.snapshot))
-        await self.sources.ask(wanted.desired.models, pods)
+        await together(
+            self.worker_pools.ensure(wanted.kinds, _loads(self.registry.snapshot)),
+            self.sources.ask(wanted.desired.models, pods),
+        )
         desired = replace(wanted.desired, pools=pools.specs)
         statuses = await self.reconciler.reconcile(desired, wanted.statuses(self._said))
         self._said = {wanted.objects[model]["metadata"]["uid"]: status for model, status in statuses.items()}
         await self.status_writer.write(wanted, statuses)
         await self.pool_statuses.write(pools, desired.models)
         return statuses
+
+    def see_pod(self, pod: Object) -> None:
+        """Begin to ask an engine that has started, and the agent beside it: who is held waits for no round."""
+        engine = self.engines.started(pod)
+        if engine is not None:
+            self.reconciler.engine_started(engine)
+            self.sources.ask_soon(pod)
 
     async def _observe_pools(self) -> WantedPools:
         try:

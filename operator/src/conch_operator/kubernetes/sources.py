@@ -66,7 +66,7 @@ class AgentSources:
         self._foreign: set[str] = set()
         self._last: dict[ModelId, tuple[str, Answer]] = {}
         self._hashes: dict[ModelId, tuple[ModelDeployment, str]] = {}
-        self._tokenizers: Mapping[EngineName, Digest] = {}
+        self._tokenizers: dict[EngineName, Digest] = {}
 
     async def ask(self, models: Sequence[DesiredModel], pods: Sequence[Object]) -> None:
         """Ask the agents in these models' pods, among all that were listed, what they have not said yet.
@@ -86,6 +86,12 @@ class AgentSources:
         self._leaving = {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" in pod["metadata"]}
         self._pods_of = {model: [pod["metadata"]["uid"] for pod in group] for model, group in groups.items()}
         await self._ask({pod["metadata"]["uid"]: pod for group in groups.values() for pod in group})
+
+    def ask_soon(self, pod: Object) -> None:
+        """Begin to ask the agent in a pod that has just started; the next round takes what it says."""
+        uid, agent = pod["metadata"]["uid"], agent_address(pod)
+        if agent is not None and uid not in self._asked:
+            self._questions.start({uid: partial(self._question, pod_name(pod), agent)})
 
     async def read_all(self, models: Sequence[DesiredModel]) -> Mapping[ModelId, Answer]:
         """Return what the folders of these models say; one that no agent has read yet is left out."""
@@ -139,7 +145,9 @@ class AgentSources:
         agents = {uid: agent_address(pod) for uid, pod in pods.items()}
         self._asked = {uid: replace(asked, agent=agents[uid]) for uid, asked in self._asked.items() if uid in agents}
         due = {uid: agent for uid, agent in agents.items() if agent is not None and self._is_due(uid)}
-        answers = await self._questions.run({uid: partial(self._question, agent) for uid, agent in due.items()})
+        answers = await self._questions.run(
+            {uid: partial(self._question, pod_name(pods[uid]), agent) for uid, agent in due.items()}
+        )
         self._silent = {uid: since for uid, since in self._silent.items() if uid in agents}
         for uid, answer in answers.items():
             if uid not in agents:
@@ -152,11 +160,14 @@ class AgentSources:
         said = {pod_name(pod): self._asked[uid].answer for uid, pod in pods.items() if uid in self._asked}
         self._tokenizers = {name: facts.digest for name, facts in said.items() if isinstance(facts, SourceFacts)}
 
-    async def _question(self, agent: AgentAddress) -> SourceReport | AgentUnavailable:
+    async def _question(self, name: EngineName, agent: AgentAddress) -> SourceReport | AgentUnavailable:
         try:
-            return await self._agents.source(agent)
+            report = await self._agents.source(agent)
         except AgentUnavailable as error:
             return error
+        if report.facts is not None:
+            self._tokenizers[name] = report.facts.digest
+        return report
 
     def _note_silence(self, uid: str, agent: AgentAddress | None, cause: AgentUnavailable) -> None:
         """Say why nothing is known of a folder whose agent has run for a while and not answered once."""

@@ -92,6 +92,8 @@ class Prober:
     """Keeps a verdict on every target."""
 
     def __init__(self, client: ProbeClient, changed: Callable[[], None], cadence: Cadence = Cadence()) -> None:
+        self.answered: Callable[[Hashable], None] = lambda _: None
+        """Hears the key of each engine that has begun to answer, before anybody hears of a change."""
         self._client = client
         self._changed = changed
         self._cadence = cadence
@@ -120,10 +122,16 @@ class Prober:
             self._tasks.pop(key).cancel()
             self._verdicts.pop(key, None)
             self._starting.discard(key)
-        self._targets = dict(targets)
+        self._targets = {}
+        self.add_targets(targets)
+
+    def add_targets(self, targets: Mapping[Hashable, Target]) -> None:
+        """Probe these too, until it is told of all again."""
         for key, target in targets.items():
             if key not in self._tasks:
                 self._tasks[key] = self._group.create_task(self._follow(key, target))
+                self._targets[key] = target
+            self._targets.setdefault(key, target)
 
     def verdict(self, key: Hashable) -> Probe:
         """Return the last verdict on a target."""
@@ -148,6 +156,8 @@ class Prober:
                     log.info("An external engine is not used.", extra={"engine": target.address, "error": error.detail})
             if verdict != self._verdicts.get(key):
                 self._verdicts[key] = verdict
+                if verdict.verdict is ProbeVerdict.READY:
+                    self.answered(key)
                 self._changed()
             await asyncio.sleep(self._pause_s(key, verdict))
 

@@ -7,7 +7,7 @@ same function. Nothing here knows processes or Kubernetes; both are behind the `
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -18,10 +18,11 @@ from conch_contracts.records import GatewayBeat, Pool
 from conch_kit.bundles.archive import BundleError
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
-from conch_operator.probe.prober import Prober
+from conch_operator.probe.prober import Prober, Target
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.reconcile.plan import Acted, Plan, Planner, served_models
 from conch_operator.reconcile.probe_targets import key_of, prompts_of, replaced_targets, targets_of
+from conch_operator.reconcile.route_writer import RouteWriter, WrittenRoutes
 from conch_operator.reconcile.status import Statuses, describe
 from conch_operator.reconcile.unchanged_models import UnchangedModels
 from conch_operator.reconcile.withdrawals import LONGEST_WAIT_S, Withdrawals
@@ -181,9 +182,18 @@ class Reconciler:
         self._unreserved: Mapping[ServedName, ModelId] = {}
         self._acted = Acted()
         self._unchanged = UnchangedModels()
+        self._routes = RouteWriter(
+            self._publish_retried, lambda engine: ports.prober.verdict(key_of(engine)), ports.tokenizer_of
+        )
+        self._routing: CallsInFlight[str, None] = CallsInFlight(replace(background, changed=lambda: None))
+        ports.prober.answered = lambda _: self._routing.start({"first answers": self._routes.write_first_answers})
+        self._targets_of: Callable[[Sequence[ClusterEngine]], Mapping[Hashable, Target]] = lambda _: {}
+        """Returns how engines are asked, by what the last round knew."""
 
     async def reconcile(self, desired: Desired, before: Statuses) -> Statuses:
         """Take the next safe steps towards what is desired, and return the status of every wanted model."""
+        await self._routing.run({})  # a fault in one that has ended is this round's
+        looked_after = self._routes.started()
         observed = await self._observe(desired)
         unstored, error = await self._store_bundles(desired, observed)
         observed = replace(observed, unstored=unstored, rejected=self._acted.rejected, specs=self._acted.specs)
@@ -195,9 +205,14 @@ class Reconciler:
             log.debug(reason)
         acted = self._acted = await self._ports.cluster.act(steps)
         observed = replace(observed, rejected=acted.rejected, specs=acted.specs, unapplied=acted.unapplied)
-        published = await self._publish(steps, observed, error)
+        published = await self._publish(steps, observed, error, looked_after)
         await asyncio.sleep(0)
         return describe(desired, observed, published, before, timestamp(), self._unchanged)
+
+    def engine_started(self, engine: ClusterEngine) -> None:
+        """Begin to ask an engine that runs since a round looked."""
+        self._routes.note_start(engine)
+        self._ports.prober.add_targets(self._targets_of([engine]))
 
     async def _observe(self, desired: Desired) -> Observed:
         ports = self._ports
@@ -205,9 +220,9 @@ class Reconciler:
         engines = _of_todays_objects(await ports.cluster.engines(), desired)
         snapshot = ports.reader.snapshot
         replaced = replaced_targets(desired, snapshot)
-        ports.prober.set_targets(
-            targets_of(desired, engines, prompts_of(sources, snapshot)) | {key: replaced[key] for key in replaced}
-        )
+        self._targets_of = partial(targets_of, desired, prompts=prompts_of(sources, snapshot))
+        running = (*engines, *self._routes.started_besides(engines))
+        ports.prober.set_targets({**self._targets_of(running), **{key: replaced[key] for key in replaced}})
         gone = self._withdrawals.seen(await self._gateways(), ports.clock())
         return Observed(
             sources=sources,
@@ -289,24 +304,31 @@ class Reconciler:
             return str(cause)
         return None
 
-    async def _publish(self, steps: Plan, observed: Observed, error: str | None) -> Published:
+    async def _publish(
+        self, steps: Plan, observed: Observed, error: str | None, looked_after: frozenset[EngineName]
+    ) -> Published:
         """Write the routes, unless something is known to be wrong with the registry."""
-        revision: int | None = None
+        written: WrittenRoutes | None = None
         if error is None:
             try:
-                revision = await self._retried(partial(self._ports.publisher.publish, steps.routes))
-                await self._ports.cluster.mark_serving(_reached(steps.routes, observed))
+                written = await self._routes.write(steps, observed, looked_after)
+                await self._ports.cluster.mark_serving(_reached(written.routes, observed))
             except (RegistryUnavailable, RegistryError) as unavailable:
                 error = str(unavailable)
+        else:
+            await self._routes.stop()
         now_s = self._ports.clock()
-        self._withdrawals.note(steps.withdraw, revision, now_s)
-        if error is None:
-            self._written = steps.routes, now_s
-            return Published(frozenset(steps.routes))
+        self._withdrawals.note(steps.withdraw, None if written is None else written.revision, now_s)
+        if written is not None:
+            self._written = written.routes, now_s
+            return Published(frozenset(written.routes))
         routes, written_s = self._written
         if now_s - written_s >= self._patience_s:
             return Published(frozenset(), error)
         return Published(frozenset(model for model, routed in steps.routes.items() if routes.get(model) == routed))
+
+    async def _publish_retried(self, routes: Mapping[ModelId, RoutedModel]) -> int:
+        return await self._retried(partial(self._ports.publisher.publish, routes))
 
     async def _retried(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask the registry something that may be asked again; raises RegistryError and RegistryUnavailable."""

@@ -286,7 +286,6 @@ class Client:
             "path": path,
             "raw_path": path.encode(),
             "query_string": query,
-            "root_path": "",
             "http_version": "1.1",
             "scheme": "http",
             "headers": [(b"host", b"test"), *headers],

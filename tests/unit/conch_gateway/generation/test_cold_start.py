@@ -131,8 +131,8 @@ async def test_a_client_that_is_slow_to_read_of_a_start_is_not_taken_for_a_silen
     exchange = Exchange("POST", PATH, {}, "id", started=0.0)
     reply = Reply(send, exchange, FakeConnection([], lambda: False), stall_s=LIMIT_S)
     activity = RequestActivity(sent=0.0)
-    caller = HeldCaller(exchange, 1e12, GatewaySettings(redis_url="redis://unused"))
-    hold = caller.claim(1, 0, reply, at=activity, prepared=0).hold
+    caller = HeldCaller(exchange, 1e12, GatewaySettings(redis_url="redis://unused"), activity, 0, reply)
+    hold = caller.claim(1, prepared=0).hold
     assert hold is not None
     tell = hold().tell
     assert tell is not None

@@ -2,15 +2,18 @@
 
 import asyncio
 import math
+from collections.abc import Callable
 
 import pytest
 
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Engine
-from conch_gateway.placement.holds import EngineStart, Hold, granted_or_told
+from conch_gateway.placement.holds import EngineStart, HeldWait, Hold
 from testkit.clock import FakeClock
+from testkit.waiting import eventually
 
 ENGINE = Engine(grpc=EngineAddress("a:1"))
+LIMIT_S = 60.0
 
 
 @pytest.mark.parametrize(
@@ -46,7 +49,7 @@ def test_a_start_that_was_wanted_long_ago_and_never_came_is_another_one() -> Non
 class _Client:
     """Hears of the wait, while time passes by itself."""
 
-    def __init__(self, clock: FakeClock, granted: asyncio.Future[Engine], words: int) -> None:
+    def __init__(self, clock: FakeClock, granted: asyncio.Future[Engine | None], words: int) -> None:
         self.heard: list[tuple[float, float | None]] = []
         self._clock = clock
         self._granted = granted
@@ -58,25 +61,50 @@ class _Client:
             self._granted.set_result(ENGINE)
 
 
-def _hold(client: _Client | None, *, first_s: float = 0.0, next_s: float = 0.0) -> Hold:
+class _Unread:
+    """A client that does not read what it is told."""
+
+    def __init__(self) -> None:
+        self.told = asyncio.Event()
+        self.reads = asyncio.Event()
+        self.cut = False
+
+    async def tell(self, left_s: float | None) -> None:
+        self.told.set()
+        try:
+            await self.reads.wait()
+        except asyncio.CancelledError:
+            self.cut = True
+            raise
+
+
+def _hold(client: _Client | _Unread | None, *, first_s: float = 0.0, next_s: float = 0.0) -> Hold:
     tell = None if client is None else client.tell
     return Hold(0.0, lambda _: None, tell, first_word_s=first_s, next_word_s=next_s)
 
 
+def _never() -> float:
+    return math.inf
+
+
+async def _granted_or_told(
+    granted: asyncio.Future[Engine | None], hold: Hold, ends: Callable[[], float] = _never
+) -> Engine | None:
+    async with asyncio.timeout(LIMIT_S), HeldWait(granted, hold, ends, EngineStart(40), FakeClock()):
+        return await granted
+
+
 async def test_a_stream_hears_again_and_again_until_its_engine_is_there() -> None:
-    clock, granted = FakeClock(), asyncio.get_running_loop().create_future()
-    client = _Client(clock, granted, words=3)
-    engine = await granted_or_told(granted, _hold(client), lambda: math.inf, lambda now: now, clock)
-    assert engine is ENGINE
-    assert client.heard == [(1000.0, 1000.0)] * 3
+    granted: asyncio.Future[Engine | None] = asyncio.get_running_loop().create_future()
+    client = _Client(FakeClock(), granted, words=3)
+    assert await _granted_or_told(granted, _hold(client)) is ENGINE
+    assert client.heard == [(1000.0, 40.0)] * 3
 
 
 async def test_who_has_an_engine_before_the_first_word_hears_none() -> None:
-    clock, granted = FakeClock(), asyncio.get_running_loop().create_future()
-    client = _Client(clock, granted, words=1)
-    waiting = asyncio.create_task(
-        granted_or_told(granted, _hold(client, first_s=3600), lambda: math.inf, lambda _: None, clock)
-    )
+    granted: asyncio.Future[Engine | None] = asyncio.get_running_loop().create_future()
+    client = _Client(FakeClock(), granted, words=1)
+    waiting = asyncio.create_task(_granted_or_told(granted, _hold(client, first_s=3600)))
     await asyncio.sleep(0)
     granted.set_result(ENGINE)
     assert await waiting is ENGINE
@@ -84,7 +112,28 @@ async def test_who_has_an_engine_before_the_first_word_hears_none() -> None:
 
 
 async def test_a_hold_ends_at_its_time_and_that_may_move() -> None:
-    granted: asyncio.Future[Engine] = asyncio.get_running_loop().create_future()
-    ends = iter([2000.0, 1000.01, 900.0])
-    clock = FakeClock()
-    assert await granted_or_told(granted, _hold(None), lambda: next(ends), lambda _: None, clock) is None
+    granted: asyncio.Future[Engine | None] = asyncio.get_running_loop().create_future()
+    ends = iter([1000.01, 2000.0, 1000.02, 900.0])
+    assert await _granted_or_told(granted, _hold(None), lambda: next(ends)) is None
+
+
+async def test_the_last_word_comes_before_the_answer() -> None:
+    granted: asyncio.Future[Engine | None] = asyncio.get_running_loop().create_future()
+    client = _Unread()
+    waiting = asyncio.create_task(_granted_or_told(granted, _hold(client)))
+    await asyncio.wait_for(client.told.wait(), LIMIT_S)
+    granted.set_result(ENGINE)
+    done, _ = await asyncio.wait({waiting}, timeout=0.01)
+    assert not done
+    client.reads.set()
+    assert await waiting is ENGINE
+
+
+async def test_a_client_that_goes_while_it_is_told_is_told_no_more() -> None:
+    client = _Unread()
+    granted: asyncio.Future[Engine | None] = asyncio.get_running_loop().create_future()
+    waiting = asyncio.create_task(_granted_or_told(granted, _hold(client)))
+    await asyncio.wait_for(client.told.wait(), LIMIT_S)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    await eventually(lambda: client.cut, "the word to be cut short")

@@ -82,6 +82,24 @@ async def test_when_one_thing_cannot_be_read_the_others_are_not_read_beside_the_
     assert ended == ["objects"]
 
 
+async def test_agents_are_asked_while_the_pools_of_workers_are_seen_to() -> None:
+    class Slow(Noted):
+        def __init__(self) -> None:
+            super().__init__()
+            self.both = asyncio.Barrier(2)
+
+        async def ensure(self, *_: object) -> None:
+            await self.both.wait()
+
+        async def ask(self, *_: object) -> None:
+            await self.both.wait()
+
+    slow: Any = Slow()
+    async with asyncio.timeout(30):
+        await LeaderRound(*[slow] * 11, [None]).run()
+    assert slow.calls[-1] == "reconcile"
+
+
 class OneModel(LeaderRound):
     """Rounds that find one model, of which nothing is known yet."""
 
@@ -195,7 +213,7 @@ async def test_rounds_go_on_by_the_clock_after_one_that_could_not_read_something
 
 
 @pytest.mark.parametrize(
-    ("holds", "took_s", "pause_s"), [(False, 0.01, 0.25), (True, 0.01, 0.05), (True, 0.4, 0.4), (False, 9.0, 1.0)]
+    ("holds", "took_s", "pause_s"), [(False, 0.01, 0.25), (True, 0.001, 0.01), (True, 0.4, 0.4), (False, 9.0, 1.0)]
 )
 async def test_the_pause_after_a_round(
     holds: bool, took_s: float, pause_s: float, monkeypatch: pytest.MonkeyPatch

@@ -99,6 +99,29 @@ async def test_every_change_of_verdict_is_told_once() -> None:
     assert len(told) == 2
 
 
+async def test_a_target_that_is_added_is_probed_until_all_are_told_again() -> None:
+    engine = ScriptedEngine(None, None)
+    async with Prober(engine, lambda: None, Cadence(serving_s=3600)) as prober:
+        prober.set_targets({"one": TARGET})
+        await eventually(lambda: prober.verdict("one").verdict is ProbeVerdict.READY, "the first answer")
+        prober.add_targets({"one": TARGET, "two": TARGET})
+        await eventually(lambda: prober.verdict("two").verdict is ProbeVerdict.READY, "the second answer")
+        prober.set_targets({"one": TARGET, "two": TARGET})
+        assert [prober.verdict(key).verdict for key in ("one", "two")] == [ProbeVerdict.READY] * 2
+        prober.set_targets({"one": TARGET})
+        assert prober.verdict("two") == Probe()
+
+
+async def test_an_engine_that_begins_to_answer_is_told_of_before_the_change() -> None:
+    engine = ScriptedEngine(REFUSED, None, None, BUSY, GONE, None)
+    told: list[str] = []
+    async with Prober(engine, lambda: told.append("changed"), AT_ONCE) as prober:
+        prober.answered = lambda key: told.append(f"{key} answers")
+        prober.set_targets({"it": TARGET})
+        await engine.finished.wait()
+    assert told == ["changed", "it answers", "changed", "changed", "it answers", "changed"]
+
+
 async def test_of_many_engines_that_start_each_is_probed_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing:
         async def probe(self, target: Target) -> None:

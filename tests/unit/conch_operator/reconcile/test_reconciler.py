@@ -10,16 +10,22 @@ import pytest
 from conch_contracts.conditions import ConditionStatus, ConditionType, Reason
 from conch_contracts.names import ModelId, ServedName
 from conch_kit.redis.errors import RegistryUnavailable
-from conch_operator.reconcile.plan import plan_workloads
+from conch_operator.reconcile.plan import Acted, Plan, plan_workloads
+from conch_operator.reconcile.probe_targets import key_of
 from conch_operator.reconcile.reconciler import Reconciler
 from conch_operator.state import (
     Desired,
     DesiredModel,
     EnginePhase,
+    ProbeVerdict,
     Unreadable,
 )
 from testkit.builders.model_deployments import model_deployment
 from testkit.rounds import World, world_of
+from testkit.waiting import eventually
+
+FIRST = "127.0.0.1:9000"
+"""Where the first engine is that a world starts."""
 
 
 @pytest.fixture
@@ -237,6 +243,47 @@ async def test_a_crashed_engine_is_withdrawn_until_it_answers_again(world: World
     world.cluster.running[name] = replace(engine, incarnation=2)
     await world.rounds(world.model())
     assert world.registry.addresses() == [engine.grpc]
+
+
+async def test_an_engine_that_answers_between_two_rounds_has_its_route_before_the_next(world: World) -> None:
+    world.willing.gone.add(FIRST)
+    await world.rounds(world.model())
+    assert world.registry.addresses() == []
+    world.willing.gone.clear()
+    await eventually(lambda: world.registry.addresses() == [FIRST], "the route to the engine")
+
+
+async def test_an_engine_that_answers_while_a_round_acts_is_in_the_routes_that_it_writes(world: World) -> None:
+    world.willing.gone.add(FIRST)
+    await world.rounds(world.model())
+    act, (engine,) = world.cluster.act, world.cluster.running.values()
+
+    async def acts_slowly(steps: Plan) -> Acted:
+        world.willing.gone.clear()
+        await eventually(
+            lambda: world.ports.prober.verdict(key_of(engine)).verdict is ProbeVerdict.READY, "the engine's answer"
+        )
+        world.registry.written.clear()
+        return await act(steps)
+
+    world.cluster.act = acts_slowly  # type: ignore[method-assign]
+    await world.reconciler.reconcile(Desired((world.model(),)), world.statuses)
+    assert [[one.grpc for one in routed[ModelId("local/tiny")][1]] for routed in world.registry.written] == [[FIRST]]
+
+
+async def test_a_registry_that_fails_as_an_engine_answers_is_asked_again_by_the_next_round(world: World) -> None:
+    model = world.model()
+    world.willing.gone.add(FIRST)
+    await world.rounds(model)
+    (engine,) = world.cluster.running.values()
+    world.registry.down = True
+    world.willing.gone.clear()
+    await eventually(
+        lambda: world.ports.prober.verdict(key_of(engine)).verdict is ProbeVerdict.READY, "the engine's answer"
+    )
+    world.registry.down = False
+    assert (await world.rounds(model))[model.id].ready
+    assert world.registry.addresses() == [FIRST]
 
 
 class KeptNames:

@@ -119,7 +119,6 @@ class RequestHead:
             "path": unquote(text) if "%" in text else text,
             "raw_path": path,
             "query_string": query,
-            "root_path": "",
             "headers": self.headers,
             "extensions": {CONNECTION: {"port": connection}},
         }

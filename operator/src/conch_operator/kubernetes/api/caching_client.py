@@ -5,11 +5,12 @@ Only what is asked for is kept, from when it is first asked for. What a write of
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 
 from conch_operator.kubernetes.api.backoff import Attempts
 from conch_operator.kubernetes.api.client import KubernetesApi
-from conch_operator.kubernetes.api.kinds import Object
+from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.api.object_selection import ObjectSelection
 from conch_operator.kubernetes.api.watched_list import WatchedList
 
@@ -22,6 +23,7 @@ class CachingApi(KubernetesApi):
         super().__init__(may_write, attempts)
         self._silent_s = silent_s
         self._changed: list[Callable[[], None]] = []
+        self._seen: dict[tuple[Kind, str | None], Callable[[Object], None]] = {}
         self._kept: dict[ObjectSelection, WatchedList] = {}
         self._tasks: dict[ObjectSelection, asyncio.Task[None]] = {}
 
@@ -37,10 +39,16 @@ class CachingApi(KubernetesApi):
         """Call this at every change of what is kept, but for our own."""
         self._changed.append(changed)
 
+    def on_seen(self, kind: Kind, labels: str | None, seen: Callable[[Object], None]) -> None:
+        """Call this with each object that comes or changes, but for our own writes, of those kept with these labels."""
+        self._seen[kind, labels] = seen
+
     async def _complete(self, selection: ObjectSelection) -> list[Object]:
         kept = self._kept.get(selection)
         if kept is None:
-            kept = self._kept[selection] = WatchedList(self, selection, self._note_change, self._silent_s)
+            seen = partial(self._note_object, selection)
+            kept = WatchedList(self, selection, self._note_change, self._silent_s, seen=seen)
+            self._kept[selection] = kept
             self._tasks[selection] = asyncio.create_task(kept.run(), name=f"watch of {selection.path}")
         try:
             return await kept.read()
@@ -59,3 +67,8 @@ class CachingApi(KubernetesApi):
     def _note_change(self) -> None:
         for changed in self._changed:
             changed()
+
+    def _note_object(self, selection: ObjectSelection, item: Object) -> None:
+        seen = self._seen.get((selection.kind, selection.labels))
+        if seen is not None:
+            seen(item)

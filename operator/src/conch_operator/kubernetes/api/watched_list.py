@@ -52,8 +52,13 @@ class WatchedList:
         silent_s: float,
         backoff: Backoff = _BACKOFF,
         clock: Callable[[], float] = time.monotonic,
+        seen: Callable[[Object], None] = lambda _: None,
     ) -> None:
-        """Tell `changed` of each change but our own, and trust a watch until it has said nothing for `silent_s`."""
+        """Tell `changed` of each change but our own, and trust a watch until it has said nothing for `silent_s`.
+
+        `seen` gets each object that has come or changed, before.
+        """
+        self._seen = seen
         self._source = source
         self._selection = selection
         self._changed = changed
@@ -141,6 +146,8 @@ class WatchedList:
                 self._objects[name] = self._selection.trimmed(event.object)
         self._move_to(version)
         if is_news:
+            if event.type != "DELETED":
+                self._seen(self._objects[name])
             self._changed()
 
     def _move_to(self, version: int) -> None:

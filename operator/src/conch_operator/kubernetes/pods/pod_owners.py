@@ -66,6 +66,8 @@ class PodOwners:
         self._clock = clock
         self._deployments: dict[str, str] = {}
         """The uid of each ReplicaSet with that of the Deployment that controls it."""
+        self._owners: Mapping[str, Object] = {}
+        """The Deployments that are models', by their uids, when they were last looked at."""
         self._told: set[_Told] = set()
         self._unknown_since_s: dict[str, float] = {}
         self._foreign: set[str] = set()
@@ -77,7 +79,7 @@ class PodOwners:
 
         Raises ApiError when the ReplicaSets are not known completely.
         """
-        owners = {item["metadata"]["uid"]: item for item in deployments if self._is_of_ours(item)}
+        owners = self._owners = {item["metadata"]["uid"]: item for item in deployments if self._is_of_ours(item)}
         self._told &= {told for pod in pods.values() if (told := _told(pod)) is not None}
         if not all(self._is_known(pod, owners) for pod in pods.values()):
             self._deployments = await self._controllers()
@@ -85,6 +87,10 @@ class PodOwners:
         self._told |= {told for pod in found.values() if (told := _told(pod)) is not None}
         self._note_foreign({name: pod for name, pod in pods.items() if name not in found})
         return found
+
+    def is_models(self, pod: Object) -> bool:
+        """Return whether a pod is known to be a model's, by what was looked at last."""
+        return self._is_known(pod, self._owners)
 
     def _is_known(self, pod: Object, owners: Mapping[str, Object]) -> bool:
         told = _told(pod)

@@ -30,6 +30,19 @@ class AnswerSaver(Protocol):
 class Delivery:
     """Delivers the answer to one request."""
 
+    __slots__ = (
+        "_activity",
+        "_clock",
+        "_exchange",
+        "_last",
+        "_media_type",
+        "_metrics",
+        "_patience_s",
+        "_reply",
+        "_saver",
+        "_shown",
+    )
+
     def __init__(
         self,
         exchange: Exchange,

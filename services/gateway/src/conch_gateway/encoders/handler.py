@@ -143,9 +143,9 @@ class EncoderHandler:
             # An answer is kept when the watchdog has ended: many a client hangs up as soon as it has its own.
             async with AsyncExitStack() as answered, self._intake.watchdog(reply.client, deadline) as watchdog:
                 job = await self._tokenize(resolved, exchange, stages)
-                caller = HeldCaller(exchange, deadline, self._intake.settings)
+                caller = HeldCaller(exchange, deadline, self._intake.settings, watchdog.activity, resolved.priority)
                 sequences = -(-job.rows.count // ROWS_PER_SLOT)
-                claim = caller.claim(sequences, resolved.priority, at=watchdog.activity, prepared=job.rows.size)
+                claim = caller.claim(sequences, prepared=job.rows.size)
                 answer, headers = await answered.enter_async_context(self._answer(job, claim, stages, deadline))
                 exchange.prompt_tokens = job.tokens
                 head = Head(

@@ -6,8 +6,8 @@ such as an answer in the background, is held as long as it may take.
 
 import math
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from conch_contracts.headers import COLD_START
 from conch_gateway.answers.reply import Reply
@@ -29,34 +29,46 @@ class HeldCaller:
     deadline: float
     """When the answer must be complete, on the monotonic clock."""
     settings: GatewaySettings
+    activity: RequestActivity
+    priority: int
+    stream: Reply | None = None
+    """Where the client hears that it waits, if it reads a stream."""
     unheard: bool = False
     """Whether nobody waits: the answer is made in the background."""
 
-    def claim(
-        self, sequences: int, priority: int, reply: Reply | None = None, *, at: RequestActivity, prepared: int
-    ) -> Claim:
-        """Return what the request claims of an engine; `reply` is of one that streams.
+    def claim(self, sequences: int, *, prepared: int) -> Claim:
+        """Return what the request claims of an engine.
 
         `prepared` bytes are ready for the worker: pictures may be a hundred times as large as the files in the body.
         """
         size = self.exchange.body_bytes + prepared
-        wakes = may_wake(priority)
-        return Claim(sequences, priority, size, self.exchange.max_wait_s, lambda: self._hold(reply, at, wakes=wakes))
+        return Claim(sequences, self.priority, size, self.exchange.max_wait_s, self._hold)
 
-    def _hold(self, reply: Reply | None, activity: RequestActivity, *, wakes: bool) -> Hold:
+    def _hold(self) -> Hold:
         patience_s = self.deadline - time.monotonic()
-        if reply is None and not self.unheard:
+        stream = self.stream
+        if stream is None and not self.unheard:
             patience_s = min(patience_s, self.settings.hold_s)
         if self.exchange.max_wait_s is not None:
             patience_s = min(patience_s, self.exchange.max_wait_s)
-        tell = None if reply is None else _teller(self.exchange, reply, activity, wakes=wakes)
         return Hold(
             patience_s=patience_s,
             ended=self._ended,
-            tell=tell,
+            tell=None if stream is None else partial(self._tell, stream),
             first_word_s=self.settings.hold_status_s,
             next_word_s=self.settings.hold_comment_s,
         )
+
+    async def _tell(self, stream: Reply, left_s: float | None) -> None:
+        activity, wakes = self.activity, may_wake(self.priority)
+        if not stream.begun:
+            estimate = UNKNOWN if left_s is None or not wakes else b"%d" % math.ceil(left_s)
+            self.exchange.reply_headers.append((COLD_START.encode(), estimate))
+        await stream.begin_stream()
+        activity.sending = time.monotonic()
+        await stream.chunk(comment(left_s, wakes=wakes))
+        activity.sending = 0.0
+        activity.sent = time.monotonic()
 
     def _ended(self, seconds: float) -> None:
         self.exchange.held_s = seconds
@@ -71,19 +83,3 @@ def comment(left_s: float | None, *, wakes: bool = True) -> bytes:
     if left_s <= 0:
         return b": an engine starts, and should be ready by now" + FRAME_END
     return b": an engine starts, ready in about %d s" % math.ceil(left_s) + FRAME_END
-
-
-def _teller(
-    exchange: Exchange, reply: Reply, activity: RequestActivity, *, wakes: bool
-) -> Callable[[float | None], Awaitable[None]]:
-    async def tell(left_s: float | None) -> None:
-        if not reply.begun:
-            estimate = UNKNOWN if left_s is None or not wakes else b"%d" % math.ceil(left_s)
-            exchange.reply_headers.append((COLD_START.encode(), estimate))
-        await reply.begin_stream()
-        activity.sending = time.monotonic()
-        await reply.chunk(comment(left_s, wakes=wakes))
-        activity.sending = 0.0
-        activity.sent = time.monotonic()
-
-    return tell

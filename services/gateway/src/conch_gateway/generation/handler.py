@@ -6,6 +6,7 @@ is a status; afterwards it is an error frame (`Reply.fail` decides).
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from os import urandom
 from typing import Any, Protocol
@@ -26,7 +27,6 @@ from conch_gateway.inference.picture_intake import PictureIntake
 from conch_gateway.inference.stages import Stages
 from conch_gateway.inference.watchdog import RequestActivity
 from conch_gateway.placement.dispatch import Dispatcher
-from conch_gateway.placement.model_queue import Claim
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.requests.template_policy import DEFAULT_POLICY, TemplatePolicy
 from conch_kit.http.asgi import Receive
@@ -71,8 +71,9 @@ class GenerationHandler:
         """Answer one request on a path of `PATHS`; raises a ServiceError, ClientGone or ClientStalled."""
         endpoint = PATHS[exchange.path]
         exchange.endpoint = endpoint.name
-        resolve = partial(endpoint.resolve, policy=self._policy, recurring=self._recurring)
-        resolved = await self._intake.read_and_resolve(exchange, receive, resolve)
+        resolved = await self._intake.read_and_resolve(
+            exchange, receive, partial(endpoint.resolve, policy=self._policy, recurring=self._recurring)
+        )
         exchange.user, exchange.metadata = resolved.request.user, resolved.request.metadata
         if resolved.request.request_id is not None:
             exchange.rename(resolved.request.request_id)
@@ -91,7 +92,7 @@ class GenerationHandler:
         comment = reply.keep_alive if resolved.stream else None
         routing = resolved.route.routing
         deadline = time.monotonic() + routing.timeout_s
-        caller = HeldCaller(exchange, deadline, self._intake.settings, unheard=watcher is not None)
+        settings = self._intake.settings
         with self._intake.span(exchange) as span:
             stages = self._intake.stages(exchange, span)
             async with self._intake.watchdog(reply.client, deadline, comment) as watchdog:
@@ -103,17 +104,16 @@ class GenerationHandler:
                     reply,
                     watchdog.activity,
                     self._intake.metrics.of(exchange.model),
-                    inter_token_patience_s=routing.inter_token_timeout_s + self._intake.settings.worker_grace_s,
+                    inter_token_patience_s=routing.inter_token_timeout_s + settings.worker_grace_s,
                     saver=saver,
                 )
-                claim = caller.claim(
-                    job.sequences,
-                    resolved.priority,
-                    reply if resolved.stream else None,
-                    at=watchdog.activity,
-                    prepared=job.prompts.size,
-                )
-                await self._run(job, claim, stages, delivery, watchdog.activity, deadline, watcher)
+                stream = reply if resolved.stream else None
+                unheard = watcher is not None
+                caller = HeldCaller(exchange, deadline, settings, watchdog.activity, resolved.priority, stream, unheard)
+                claim = caller.claim(job.sequences, prepared=job.prompts.size)
+                question = _Question(job, delivery, watchdog.activity, deadline, settings.worker_grace_s, watcher)
+                deliver = delivery.whole if stream is None else delivery.stream
+                await self._dispatch.run(resolved.route, stages, claim, question.message, deliver)
 
     async def _tokenize(
         self, resolved: ResolvedGeneration, response_id: str, exchange: Exchange, stages: Stages
@@ -129,30 +129,31 @@ class GenerationHandler:
                 resolved.findings.grammar_holds = True
             ids = (exchange.request_id, response_id)
             read = partial(GenerationJob.of, resolved, ids=ids, created=int(time.time()))
-            return await self._tokenizers.post(PREPARE_PATH, preparation, headers, route, read, wait)
+            job = await self._tokenizers.post(PREPARE_PATH, preparation, headers, route, read, wait)
+        resolved.forget_prompt()
+        return job
 
-    async def _run(
-        self,
-        job: GenerationJob,
-        claim: Claim,
-        stages: Stages,
-        delivery: Delivery,
-        activity: RequestActivity,
-        deadline: float,
-        watcher: JobWatcher | None,
-    ) -> None:
-        """Have a worker do the job and deliver its answer, which must be complete by `deadline`."""
-        routing, stream = job.resolved.route.routing, job.resolved.stream
 
-        def message(engine: Engine) -> bytes:
-            now = time.monotonic()
-            delivery.asked(job.prompt_tokens)
-            if watcher is not None:
-                watcher.asked()
-            if stream:
-                activity.asked = now
-                activity.patience_s = routing.first_token_timeout_s + self._intake.settings.worker_grace_s
-            return job.message(engine, timeout_s=max(0.001, deadline - now))
+@dataclass(slots=True)
+class _Question:
+    """What a worker is asked, and who hears that it is."""
 
-        deliver = delivery.stream if stream else delivery.whole
-        await self._dispatch.run(job.resolved.route, stages, claim, message, deliver)
+    job: GenerationJob
+    delivery: Delivery
+    activity: RequestActivity
+    deadline: float
+    """When the answer must be complete."""
+    grace_s: float
+    """How much longer than the worker may be silent the gateway waits for it."""
+    watcher: JobWatcher | None
+
+    def message(self, engine: Engine) -> bytes:
+        """Return the message that asks a worker to do the job on this engine now."""
+        now = time.monotonic()
+        self.delivery.asked(self.job.prompt_tokens)
+        if self.watcher is not None:
+            self.watcher.asked()
+        if self.job.resolved.stream:
+            self.activity.asked = now
+            self.activity.patience_s = self.job.resolved.route.routing.first_token_timeout_s + self.grace_s
+        return self.job.message(engine, timeout_s=max(0.001, self.deadline - now))

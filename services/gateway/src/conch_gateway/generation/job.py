@@ -34,7 +34,8 @@ class GenerationJob:
     prompt_tokens: int
     """How many ids an engine gets, all prompts together."""
     draft: GenerateRequest
-    sampling: SamplingParameters
+    max_tokens: int
+    """How long each choice may get."""
     request_id: str
     response_id: str
     created: int
@@ -52,9 +53,9 @@ class GenerationJob:
             raise InvalidMessage("no prompts")
         draft = _draft(resolved, answer)
         limit = parameters.output_limit(resolved.shape, resolved.route, parameters.longest(answer))
-        sampling = parameters.with_limit(draft.sampling, limit)
+        parameters.check_lengths(draft.sampling.min_tokens, limit)
         tokens = sum(len(prompt.ids) for prompt in answer.prompts)
-        return cls(resolved, written(answer.prompts), tokens, draft, sampling, *ids, created)
+        return cls(resolved, written(answer.prompts), tokens, draft, limit, *ids, created)
 
     @property
     def sequences(self) -> int:
@@ -78,15 +79,15 @@ class GenerationJob:
                 created=self.created,
                 target=target,
                 prompts=self.prompts.json,
-                sampling=self.sampling,
-                cut_to_context=self.sampling.max_tokens < (self.resolved.shape.max_tokens or 0),
+                sampling=changed(self.draft.sampling, max_tokens=self.max_tokens),
+                cut_to_context=self.max_tokens < (self.resolved.shape.max_tokens or 0),
                 timeout_s=timeout_s,
             )
         )
 
     def response_fields(self) -> dict[str, object]:
         """Return what an answer of the Responses API repeats of its request; nothing for other APIs."""
-        return _response_fields(self.resolved, self.sampling)
+        return _response_fields(self.resolved, self.draft.sampling)
 
 
 def _draft(resolved: ResolvedGeneration, answer: PrepareResponse) -> GenerateRequest:

@@ -24,9 +24,12 @@ class Findings:
     """Whether the grammar that they ask for can be obeyed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ResolvedGeneration:
-    """A valid request and where it goes; what the tokenizer must do for it is already written, pictures aside."""
+    """A valid request and where it goes; what the tokenizer must do for it is already written, pictures aside.
+
+    All but that stays as it is: many requests share it.
+    """
 
     route: Route
     name: str
@@ -61,6 +64,10 @@ class ResolvedGeneration:
             self.constraint,
             self.findings,
         )
+
+    def forget_prompt(self) -> None:
+        """Let go of what only the tokenizer needs: a request that waits for an engine has its prompt in its job."""
+        self.preparation, self.with_pictures = b"", None
 
     @property
     def tools(self) -> Sequence[Tool]:

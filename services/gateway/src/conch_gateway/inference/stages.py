@@ -7,14 +7,14 @@ other. Whoever is called gets the headers under which its own spans continue the
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 
 from conch_contracts.headers import TRACEPARENT
 from conch_gateway.telemetry.metrics import HoldEnd, ModelMetrics
 from conch_gateway.upstream.port import Header
-from conch_kit.metric_families import GaugeValue, HistogramValue
+from conch_kit.metric_families import CounterValue, GaugeValue, HistogramValue
 from conch_kit.tracing import Span, Tracer
 
 _TRACEPARENT = TRACEPARENT.encode()
@@ -23,7 +23,7 @@ _TRACEPARENT = TRACEPARENT.encode()
 class Stage:
     """One stage as a context, which gives the headers for whoever is called in it."""
 
-    __slots__ = ("_began", "_clock", "_duration", "_ended", "_headers", "_running", "_span")
+    __slots__ = ("_began", "_clock", "_duration", "_end_of", "_ends", "_headers", "_running", "_span")
 
     def __init__(
         self,
@@ -32,14 +32,16 @@ class Stage:
         running: GaugeValue | None,
         duration: HistogramValue | None,
         clock: Callable[[], float],
-        ended: Callable[[BaseException | None], None] | None = None,
+        ends: Mapping[HoldEnd, CounterValue] | None = None,
+        end_of: Callable[[BaseException | None], HoldEnd] | None = None,
     ) -> None:
         self._span = span
         self._headers = headers
         self._running = running
         self._duration = duration
         self._clock = clock
-        self._ended = ended
+        self._ends = ends
+        self._end_of = end_of
         self._began = 0.0
 
     def __enter__(self) -> tuple[Header, ...]:
@@ -57,8 +59,8 @@ class Stage:
             self._running.dec()
         if self._duration is not None:
             self._duration.observe(self._clock() - self._began)
-        if self._ended is not None:
-            self._ended(error)
+        if self._ends is not None and self._end_of is not None:
+            self._ends[self._end_of(error)].inc()
         self._span.__exit__(kind, error, trace)
 
 
@@ -91,8 +93,7 @@ class Stages:
 
     def holding(self, end_of: Callable[[BaseException | None], HoldEnd]) -> Stage:
         """Surround the wait for an engine to start; `end_of` tells how it has ended, by what it raised."""
-        ends = self._metrics.hold_ends
-        return self._stage("hold", self._metrics.held, self._metrics.hold, lambda error: ends[end_of(error)].inc())
+        return self._stage("hold", self._metrics.held, self._metrics.hold, self._metrics.hold_ends, end_of)
 
     def working(self) -> Stage:
         """Surround the call of a worker, until its answer is delivered."""
@@ -103,6 +104,8 @@ class Stages:
         name: str,
         running: GaugeValue | None,
         duration: HistogramValue | None,
-        ended: Callable[[BaseException | None], None] | None = None,
+        ends: Mapping[HoldEnd, CounterValue] | None = None,
+        end_of: Callable[[BaseException | None], HoldEnd] | None = None,
     ) -> Stage:
-        return Stage(self._tracer.span(name, self._parent), self._headers, running, duration, self._clock, ended)
+        span = self._tracer.span(name, self._parent)
+        return Stage(span, self._headers, running, duration, self._clock, ends, end_of)

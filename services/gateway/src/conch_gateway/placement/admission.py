@@ -23,7 +23,7 @@ from types import TracebackType
 from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, GatewayLoad, RoutingPolicy
 from conch_gateway.placement.demand import load_of
-from conch_gateway.placement.holds import BATCH_PART, Hold, at_rest, granted_or_told, still_starting
+from conch_gateway.placement.holds import BATCH_PART, HeldWait, Hold, at_rest, still_starting
 from conch_gateway.placement.model_queue import (
     NO_ENGINE_RETRY_S,
     PLAIN,
@@ -167,11 +167,11 @@ class Admission:
             raise not_ready()
         if not self._may_hope(queue, policy):
             raise queue.not_ready()
-        if without.issuperset(engine.grpc for engine in queue.engines):
+        if without and without.issuperset(engine.grpc for engine in queue.engines):
             without = frozenset()
         engine = queue.free_engine(without, claim) if not queue.waiters else None
         if engine is None:
-            granted: asyncio.Future[Engine] = asyncio.get_running_loop().create_future()
+            granted: asyncio.Future[Engine | None] = asyncio.get_running_loop().create_future()
             waiter = Waiter(granted, without, claim, self._clock() if arrived is None else arrived)
             if queue.holds() and claim.hold is not None:
                 engine = await self._hold(model, queue, policy, waiter, claim.hold())
@@ -197,12 +197,14 @@ class Admission:
             queue.serve()  # those before it may be waiting for an engine that it does not need
             try:
                 async with asyncio.timeout(wait_s):
-                    return await waiter.granted
+                    engine = await waiter.granted
             except BaseException as exc:
                 queue.leave(waiter)
                 if isinstance(exc, TimeoutError):
                     raise (_none_free(policy, waiter.claim) if queue.engines else not_ready()) from None
                 raise
+        assert engine is not None  # only a hold ends without one
+        return engine
 
     async def _hold(
         self, model: ModelId, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, hold: Hold
@@ -227,7 +229,8 @@ class Admission:
             try:
                 if first:
                     self.held(model)
-                engine = await granted_or_told(waiter.granted, hold, ends, queue.start.left_s, self._clock)
+                async with HeldWait(waiter.granted, hold, ends, queue.start, self._clock):
+                    engine = await waiter.granted
             except BaseException:
                 queue.leave(waiter)
                 raise

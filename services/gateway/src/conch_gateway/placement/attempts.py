@@ -30,6 +30,9 @@ ATTEMPTS = 3
 
 T = TypeVar("T")
 
+_NOBODY: frozenset[WorkerUrl] = frozenset()
+"""One for all: each call of `frozenset` makes another of 216 bytes, which a request that waits keeps."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceProcesses:
@@ -74,10 +77,10 @@ class RequestAttempts:
         self._processes = processes
         self._asked: WorkerUrl | None = None
         """The process of this attempt."""
-        self._gave_up: frozenset[WorkerUrl] = frozenset()
-        self._refused: frozenset[WorkerUrl] = frozenset()
+        self._gave_up = _NOBODY
+        self._refused = _NOBODY
         """Those of them that are there, and have said no."""
-        self._slow: frozenset[WorkerUrl] = frozenset()
+        self._slow = _NOBODY
         """Those that took no connection in time: one of them is asked again when nobody else is left."""
 
     def note(self, failure: ServiceError) -> None:
@@ -138,7 +141,7 @@ class RequestAttempts:
     def refused(self) -> bool:
         """Tell whether nobody is left because of a process that is there and has said no."""
         alive = self._processes.alive()
-        there = askable(alive, without=self._gave_up - self._refused, at_last=frozenset())
+        there = askable(alive, without=self._gave_up - self._refused, at_last=_NOBODY)
         return bool(there) and not self.anyone_left()
 
     async def until_someone_is_there(self) -> None:

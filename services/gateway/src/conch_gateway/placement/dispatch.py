@@ -84,7 +84,17 @@ class Dispatcher:
             # What passes while an engine starts is counted apart, and not taken off the time for anything else.
             with stages.holding(end_of_hold) if held else stages.waiting(), _NOT_COUNTED if held else attempts.wait:
                 await attempts.until_someone_is_there()
-                slot = await self._slot(route, claim, failures, arrived)
+                try:
+                    slot = await self._admission.slot(
+                        route.model_id,
+                        route.routing,
+                        claim,
+                        without=failures.tried,
+                        arrived=arrived,
+                        wait_s=attempts.wait.seconds(),
+                    )
+                except Unavailable as exc:  # when no engine is left, what failed before says more than that
+                    raise (attempts.take_failure() if failures.any() else exc) from None
             with slot as engine:
                 try:
                     with stages.working() as headers:
@@ -94,26 +104,6 @@ class Dispatcher:
                     again = failures.may_be_mended(failure, slot)
             if not again:
                 raise attempts.take_failure()
-
-    async def _slot(
-        self,
-        route: Route,
-        claim: Claim,
-        failures: "_Failures",
-        arrived: float,
-    ) -> TakenSlots:
-        """Return an engine's slots; when no engine is left, what failed before says more than that."""
-        try:
-            return await self._admission.slot(
-                route.model_id,
-                route.routing,
-                claim,
-                without=failures.tried,
-                arrived=arrived,
-                wait_s=failures.attempts.wait.seconds(),
-            )
-        except Unavailable as exc:
-            raise (failures.attempts.take_failure() if failures.any() else exc) from None
 
 
 @dataclass(slots=True)

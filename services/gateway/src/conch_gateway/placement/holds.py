@@ -9,11 +9,13 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from types import TracebackType
 
 from conch_contracts.openai.sampling import BATCH_PRIORITY
 from conch_contracts.records import Engine
 from conch_gateway.placement.retry_times import MOST_S, spread_s
 from conch_gateway.telemetry.metrics import HoldEnd
+from conch_kit.deadlines import deadlines
 from conch_kit.errors import ModelNotFound, RateLimited, ServiceError, Unavailable
 
 MODEL_STARTING = "model_starting"
@@ -109,22 +111,78 @@ def end_of_hold(error: BaseException | None) -> HoldEnd:
             return HoldEnd.GONE
 
 
-async def granted_or_told(
-    granted: asyncio.Future[Engine],
-    hold: Hold,
-    ends: Callable[[], float],
-    left_s: Callable[[float], float | None],
-    clock: Callable[[], float],
-) -> Engine | None:
-    """Return the engine once it is granted, or None at the end, which may move; tell the client of the wait."""
-    word = math.inf if hold.tell is None else clock() + hold.first_word_s
-    while not granted.done():
-        now = clock()
-        if now >= ends():
-            return None
-        if hold.tell is not None and now >= word:
-            await hold.tell(left_s(now))
-            word = clock() + hold.next_word_s
-            continue
-        await asyncio.wait((granted,), timeout=min(ends(), word) - now)
-    return granted.result()
+class HeldWait:
+    """A context around the wait for an engine: its client hears that one starts, and it ends in time.
+
+    `Deadlines` look at its times, so who is held costs neither a timer nor a task.
+    """
+
+    __slots__ = ("_clock", "_ends", "_granted", "_hold", "_loop", "_start", "_telling", "_word", "when")
+
+    def __init__(
+        self,
+        granted: asyncio.Future[Engine | None],
+        hold: Hold,
+        ends: Callable[[], float],
+        start: EngineStart,
+        clock: Callable[[], float],
+    ) -> None:
+        """`granted` gets None at the end, which may move, and where the client cannot be told."""
+        self._granted = granted
+        self._hold = hold
+        self._ends = ends
+        self._start = start
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._word = math.inf if hold.tell is None else clock() + hold.first_word_s
+        self._telling: asyncio.Task[None] | None = None
+        self.when = 0.0
+        """When it looks at the clock next, on the loop's clock."""
+
+    async def __aenter__(self) -> None:
+        self._set_next_look()
+        deadlines().add(self)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Raise what a client cannot be told for; its last word comes before its answer."""
+        deadlines().remove(self)
+        telling, self._telling = self._telling, None
+        if telling is None:
+            return
+        if error is None:
+            try:
+                await telling
+            finally:
+                del telling  # its error holds this frame, and a cycle would hold all of the request
+        elif not telling.cancel() and not telling.cancelled():
+            telling.exception()  # nobody else asks for it
+
+    def due(self, now: float) -> None:
+        """Look at the clock."""
+        now = self._clock()
+        if now >= self._ends():
+            self._end()
+        elif self._hold.tell is None or now < self._word:
+            self._set_next_look()
+        else:
+            self.when = math.inf  # a write has a limit of its own
+            self._telling = self._loop.create_task(self._told(self._hold.tell(self._start.left_s(now))))
+
+    async def _told(self, telling: Awaitable[None]) -> None:
+        try:
+            await telling
+        except BaseException:
+            self._end()
+            raise
+        self._word = self._clock() + self._hold.next_word_s
+        self._set_next_look()
+
+    def _end(self) -> None:
+        deadlines().remove(self)
+        if not self._granted.done():
+            self._granted.set_result(None)
+
+    def _set_next_look(self) -> None:
+        self.when = self._loop.time() + min(self._ends(), self._word) - self._clock()

@@ -61,9 +61,9 @@ PLAIN = Claim()
 
 @dataclass(slots=True, eq=False)
 class Waiter:
-    """One request in the queue; the future receives the engine it may use."""
+    """One request in the queue; the future receives the engine it may use, or None when it is held no longer."""
 
-    granted: asyncio.Future[Engine]
+    granted: asyncio.Future[Engine | None]
     without: frozenset[EngineAddress]
     claim: Claim
     arrived: float
@@ -295,7 +295,9 @@ class ModelQueue:
             self.waiters.remove(waiter)
             self.changed()
         elif waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.exception() is None:
-            self.give_back(waiter.granted.result(), waiter.claim.sequences)
+            engine = waiter.granted.result()
+            if engine is not None:
+                self.give_back(engine, waiter.claim.sequences)
 
     def make_room_for(self, waiter: Waiter) -> bool:
         """Send the last of a full queue away where it is less urgent than a newcomer; return whether it was."""

@@ -3,9 +3,9 @@
 Their queues have bounds in number. Of prompts with pictures, or of many tokens, few fill the memory of a gateway.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import TracebackType
 
 from conch_kit.errors import RateLimited
 
@@ -18,11 +18,8 @@ class WaitingRoom:
     """In bytes."""
     size: int = 0
 
-    @contextmanager
-    def taken(
-        self, size: int, waits_for: str, retry_after_s: Callable[[], float], *, part: float = 1.0
-    ) -> Iterator[None]:
-        """Give room for one request in this part of all.
+    def taken(self, size: int, waits_for: str, retry_after_s: Callable[[], float], *, part: float = 1.0) -> "TakenRoom":
+        """Take room for one request in this part of all, until the context ends.
 
         Raises RateLimited, which names what it `waits_for` and has a time to come again.
         """
@@ -33,7 +30,20 @@ class WaitingRoom:
                 retry_after_s=retry_after_s(),
             )
         self.size += size
-        try:
-            yield
-        finally:
-            self.size -= size
+        return TakenRoom(self, size)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenRoom:
+    """Room that is taken until the context ends."""
+
+    room: WaitingRoom
+    size: int
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.room.size -= self.size

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from conch_contracts.messages.generation import Api, BackendOptions, Details, SamplingParameters
-from conch_contracts.messages.message import changed
 from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
@@ -109,7 +108,7 @@ def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: Prep
     top_p = _first(request.top_p, model.top_p, 1.0)
     if top_p == 0:  # only the likeliest token
         temperature, top_p = (temperature, _ONLY_THE_LIKELIEST) if _reshapes_logprobs(request) else (0.0, 1.0)
-    _check_lengths(min_tokens, max_tokens)
+    check_lengths(min_tokens, max_tokens)
     return SamplingParameters(
         max_tokens=max_tokens,
         min_tokens=min_tokens,
@@ -138,20 +137,13 @@ def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: Prep
     )
 
 
-def with_limit(sampling: SamplingParameters, max_tokens: int) -> SamplingParameters:
-    """Return the same parameters for an answer of another length; raises InvalidRequest when that is too short."""
-    if sampling.max_tokens == max_tokens:
-        return sampling
-    _check_lengths(sampling.min_tokens, max_tokens)
-    return changed(sampling, max_tokens=max_tokens)
-
-
 def longest(prepared: PrepareResponse) -> int:
     """Return how many ids the longest prompt has."""
     return max((len(prompt.ids) for prompt in prepared.prompts), default=0)
 
 
-def _check_lengths(min_tokens: int, max_tokens: int) -> None:
+def check_lengths(min_tokens: int, max_tokens: int) -> None:
+    """Raise InvalidRequest for an answer that may not be as long as it must be."""
     if min_tokens > max_tokens:
         raise InvalidRequest(
             f"'min_tokens' ({min_tokens}) is above the limit of {max_tokens} output tokens.",

@@ -76,10 +76,10 @@ class SpeechHandler:
                     inter_token_patience_s=routing.inter_token_timeout_s + self._intake.settings.worker_grace_s,
                     media_type=JSON if media_type == JSON[1] else (JSON[0], media_type),
                 )
-                caller = HeldCaller(exchange, deadline, self._intake.settings)
-                priority = resolved.request.priority or 0
                 stream = reply if resolved.stream else None
-                claim = caller.claim(1, priority, stream, at=watchdog.activity, prepared=0)
+                priority = resolved.request.priority or 0
+                caller = HeldCaller(exchange, deadline, self._intake.settings, watchdog.activity, priority, stream)
+                claim = caller.claim(1, prepared=0)
                 await self._run(job, claim, spool, stages, delivery, watchdog.activity, deadline)
 
     async def _tokenize(self, resolved: ResolvedSpeech, exchange: Exchange, stages: Stages) -> SpeechJob:

@@ -103,6 +103,19 @@ async def test_everything_is_listed_once_and_then_told(world: Reading) -> None:
     assert "managedFields" not in (await world.items())["a"]["metadata"]
 
 
+async def test_objects_that_come_or_change_are_told_of_to_who_asked_for_theirs(world: Reading) -> None:
+    seen: list[str] = []
+    world.api.on_seen(DEPLOYMENT, "kept=yes,kept", lambda item: seen.append(item["metadata"]["name"]))
+    world.api.on_seen(DEPLOYMENT, "other", lambda item: seen.append("other"))
+    world.server.put("b", "new")
+    await world.until(a="", b="new")
+    world.server.put("a", "changed")
+    await world.until(a="changed", b="new")
+    world.server.remove("b")
+    await world.until(a="changed")
+    assert seen == ["b", "a"]
+
+
 async def test_metadata_alone_is_asked_for_and_kept_where_that_is_enough(world: Reading) -> None:
     (found,) = await world.api.list_watched(DEPLOYMENT, "ns", metadata_only=True)
     assert found.keys() == {"metadata"}

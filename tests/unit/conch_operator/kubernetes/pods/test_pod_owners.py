@@ -43,6 +43,9 @@ class Owners:
         named = {EngineName(str(pod["metadata"]["name"])): pod for pod in pods}
         return list(await self._owners.only_models(named, self.deployments))
 
+    def knows(self, pod: Object) -> bool:
+        return self._owners.is_models(pod)
+
 
 def pod(name: str = "engine", replica_set: str = "rs") -> Object:
     labels = {"conch.dev/model-deployment": "m", "app.kubernetes.io/component": "engine"}
@@ -84,6 +87,14 @@ async def test_a_pod_counts_only_where_the_model_made_it(change: Change, caplog:
         owners.now += PATIENCE_S
         assert await owners.tell(pod(), foreign) == ["engine"]
     assert [record.__dict__["pod"] for record in caplog.records] == ["foreign"]
+
+
+async def test_a_later_pod_of_a_replica_set_that_is_known_is_a_models() -> None:
+    owners = Owners(pod())
+    assert not owners.knows(pod("later"))
+    await owners.tell(pod())
+    assert owners.knows(pod("later"))
+    assert not owners.knows(pod("foreign", "theirs"))
 
 
 async def test_nothing_is_said_of_a_pod_that_ends_after_its_model(caplog: pytest.LogCaptureFixture) -> None:
