@@ -235,8 +235,17 @@ async def test_who_asks_for_an_engine_that_is_there_wakes_nothing() -> None:
     running, wished = gateway(known=at_zero()), []
     running.admission.held = wished.append
     answer = await running.client.post(PATH, CHAT, [(b"x-conch-max-wait", b"0")])
-    assert (answer.status, answer.error["code"]) == (503, "model_starting")
+    assert (answer.status, answer.error["code"]) == (503, "model_at_rest")
     assert (wished, running.admission.ready_in_s(sleeping().model_id)) == ([], 40)
+
+
+async def test_who_does_not_wait_hears_of_an_engine_that_starts_for_others() -> None:
+    running = gateway(known=at_zero())
+    (other,) = await held(running, 1)
+    answer = await running.client.post(PATH, CHAT, [(b"x-conch-max-wait", b"0")])
+    assert (answer.status, answer.error["code"]) == (503, "model_starting")
+    awake(running)
+    assert (await other).status == 200
 
 
 async def test_a_batch_waits_for_others_to_wake_the_model() -> None:
@@ -256,7 +265,7 @@ async def test_a_batch_that_nobody_wakes_the_model_for_is_told_so() -> None:
     running = gateway(known=at_zero(), hold_s=0.05)
     answer = await running.client.post(PATH, {**CHAT, "priority": 10})
     assert (answer.status, answer.error["code"]) == (503, "model_at_rest")
-    assert "a request of priority 10 or more starts none" in str(answer.error["message"])
+    assert "a request starts none that does not wait or has a priority of 10 or more" in str(answer.error["message"])
     assert 48 <= int(answer.headers[b"retry-after"]) <= 60
     assert running.admission.ready_in_s(sleeping().model_id) == 40, "no start is under way"
 

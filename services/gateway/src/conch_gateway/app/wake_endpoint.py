@@ -73,4 +73,5 @@ class WakeEndpoint:
             return ModelWake(id=name, state=ModelState.READY, ready_in_s=0.0, awake_until=until)
         state = ModelState.STARTING if route.start_failed is None else ModelState.FAILED
         left_s = self.admission.ready_in_s(route.model_id) if state is ModelState.STARTING else None
-        return ModelWake(id=name, state=state, ready_in_s=left_s, awake_until=until, reason=route.start_failed)
+        ready_in_s = None if left_s is None else round(left_s, 1)
+        return ModelWake(id=name, state=state, ready_in_s=ready_in_s, awake_until=until, reason=route.start_failed)

@@ -215,7 +215,7 @@ class Admission:
         """
         wakes = waiter.claim.wakes
         if hold.patience_s <= 0:
-            raise self._not_there(queue, waiter.claim)
+            raise self._not_there(queue, starts=wakes and queue.start.since is not None)
         part = 1.0 if wakes else BATCH_PART
         with self._held.taken(waiter.claim.size, "engines that start", queue.retry_after_s, part=part):
             if len(queue.waiters) >= queue.hold_max and not queue.make_room_for(waiter):
@@ -238,11 +238,11 @@ class Admission:
                 hold.ended(self._clock() - began)
         if engine is None:
             queue.leave(waiter)
-            raise _none_free(policy, waiter.claim) if queue.engines else self._not_there(queue, waiter.claim)
+            raise _none_free(policy, waiter.claim) if queue.engines else self._not_there(queue, starts=wakes)
         return engine
 
-    def _not_there(self, queue: ModelQueue, claim: Claim) -> Unavailable:
-        return still_starting(queue.start, self._clock()) if claim.wakes else at_rest()
+    def _not_there(self, queue: ModelQueue, *, starts: bool) -> Unavailable:
+        return still_starting(queue.start, self._clock()) if starts else at_rest()
 
     def _has_changed(self) -> None:
         self.changed()

@@ -79,10 +79,10 @@ def still_starting(start: EngineStart, now: float) -> Unavailable:
 
 
 def at_rest() -> Unavailable:
-    """Return the error for a request of a batch whose time is over, and for which no engine was started."""
+    """Return the error for a request whose time is over, and for which no engine was started."""
     return Unavailable(
-        f"No engine of this model is ready, and a request of priority {BATCH_PRIORITY} or more starts none. Come again "
-        "later, wake the model, or ask with a lower priority.",
+        f"No engine of this model is ready, and a request starts none that does not wait or has a priority of "
+        f"{BATCH_PRIORITY} or more. Come again later, wake the model, or let a request of lower priority wait.",
         code=MODEL_AT_REST,
         retry_after_s=spread_s(MOST_S),
     )
