@@ -52,6 +52,12 @@ class KnownModel:
     changed_at: str | None = None
 
     @property
+    def has_answered(self) -> bool:
+        """Return whether an engine of its spec has answered; while its folder is not read, as far as was told."""
+        told = self.told is not None and self.told.observed_generation == self.deployed.generation
+        return told or self.proven is not None
+
+    @property
     def pinned(self) -> bool:
         """Return whether it is to be in always."""
         placement = self.deployed.deployment.spec.placement

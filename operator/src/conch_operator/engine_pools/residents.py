@@ -21,6 +21,7 @@ from conch_operator.engine_pools.known_model import KnownModel
 from conch_operator.engine_pools.residency import Place, Room, decide, fits_at_all
 from conch_operator.metrics import PoolInUse, PoolMetrics
 from conch_operator.reconcile.engine_steps import engine_recipe, spec_hash
+from conch_operator.reconcile.placement_faults import pool_fault
 from conch_operator.reconcile.status import ModelStatus, Statuses
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.state import (
@@ -69,7 +70,7 @@ class Residents(BackgroundLoops):
     def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
         """Return the models, those of pools with what was decided about each."""
         self._gateways, self._refused = observed.gateways, observed.rejected
-        placed = {model.id: model for model in desired.models if model.deployment.pool_id in desired.pools}
+        placed = {model.id: model for model in desired.models if model.deployment.pool_id is not None}
         self._models = {
             model_id: known
             for model_id in [*self._models, *(placed.keys() - self._models.keys())]
@@ -266,7 +267,7 @@ class Residents(BackgroundLoops):
             cause=known.cause,
             changed_at=known.changed_at,
             start_s=known.starts.measured_s,
-            wakes=known.proven is not None and not broken and on_time,
+            wakes=known.has_answered and not broken and on_time,
             failure=obstacle.message if obstacle is not None and broken else None,
             taken=self._book.taken(known.deployed.id),
             memory_bytes=None if known.measured is None else known.measured[1],
@@ -279,7 +280,9 @@ class Residents(BackgroundLoops):
         if known.failure is not None:
             return known.failure
         spec, pool = desired.pools.get(known.pool), known.pool.partition("/")[2]
-        if spec is None or known.place is not Place.OUT:
+        if spec is None:
+            return pool_fault(known.deployed.deployment, known.pool, None)
+        if known.place is not Place.OUT:
             return None
         room = _room(spec)
         pinned = self._pinned_beside(known)

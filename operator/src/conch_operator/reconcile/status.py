@@ -229,7 +229,7 @@ def _is_unseen(model: DesiredModel, observed: Observed) -> bool:
     if model.deployment.spec.engine.external is None:
         running = [engine for engine in observed.engines_of(model.id) if engine.engine.phase is EnginePhase.RUNNING]
         pending = bool(running) and all(engine.probe.verdict is ProbeVerdict.PENDING for engine in running)
-    return pending or model.id not in observed.sources
+    return pending or (model.id not in observed.sources and model.id not in observed.rejected)
 
 
 def _judged(given: PolicyInput, counted: ModelStatus, old: ModelStatus | None, now: str) -> ModelStatus:

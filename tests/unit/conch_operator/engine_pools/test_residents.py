@@ -27,6 +27,16 @@ async def test_each_model_is_loaded_once_and_then_a_request_to_any_of_them_waits
     assert {statuses["a"].scaling.reason, statuses["b"].scaling.reason} == {"Out", "Resident"}  # type: ignore[union-attr]
 
 
+async def test_nobody_waits_for_a_model_whose_pool_is_gone(scene: Scene) -> None:
+    await two_in_the_room_of_one(scene)
+    scene.world.pools = {}
+    await scene.lives(1, a={"held": 1})
+    assert scene.route("a").start_failed == "its status says why."
+    scene.world.pools = {POOL: pool_of()}
+    await scene.lives(20, a={"held": 1})
+    assert ("a" in scene.there, scene.route("a").start_failed) == (True, None)
+
+
 async def test_a_model_that_is_waited_for_comes_in_when_all_of_the_other_has_ended(scene: Scene) -> None:
     await two_in_the_room_of_one(scene)
     await scene.lives(6, b={"in_flight": 1, "taken": {scene.engine("b").grpc: 1}})  # type: ignore[union-attr]

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from conch_contracts.conditions import Reason
+from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.records import Pool
 from conch_operator.reconcile.status import ModelStatus, describe
 from conch_operator.routes.route import make_route
@@ -11,6 +11,7 @@ from conch_operator.state import (
     Desired,
     DesiredModel,
     EnginePhase,
+    Fault,
     Observed,
     Probe,
     ProbeVerdict,
@@ -61,6 +62,15 @@ def test_the_last_word_stands_until_a_new_operator_has_asked_the_engine(model: D
 def test_the_last_word_stands_until_the_folder_is_read(model: DesiredModel) -> None:
     before = served(model)
     assert told(model, seen(model, READY, sources={}), before) is before
+
+
+def test_the_last_word_does_not_stand_for_a_model_whose_pool_is_gone_and_with_it_who_reads_its_folder() -> None:
+    gone = Fault(Reason.POOL_NOT_FOUND, "There is no EnginePool small.")
+    observed = replace(seen(OURS, Probe(), sources={}), engines=(), rejected={OURS.id: gone})
+    status = told(OURS, observed, served(OURS))
+    ready = status.condition(ConditionType.READY)
+    assert ready is not None
+    assert (status.ready, ready.reason) == (False, Reason.POOL_NOT_FOUND)
 
 
 @pytest.mark.parametrize("model", [OURS, ELSEWHERE], ids=["ours", "elsewhere"])
