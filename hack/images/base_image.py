@@ -49,9 +49,7 @@ def _make(tool: Tool, mirror: str | None) -> None:
 
 
 def _run(*command: str) -> None:
-    with running(
-        command, stdout=sys.stderr
-    ) as process:  # it unmounts what it has mounted, before its folder is removed
+    with running(command, stdout=sys.stderr) as process:
         failed = process.wait()
     if failed:
         raise BuildFailed(f"{command[0]} failed; what it said is above.")
