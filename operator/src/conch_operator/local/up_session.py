@@ -22,7 +22,7 @@ from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
-from conch_kit.side_by_side import end
+from conch_kit.side_by_side import until_first_ends
 from conch_kit.timed_waits import wait_at_most
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
@@ -127,11 +127,10 @@ class UpSession:
                 tokenizer_of=engines.tokenizer_of,
                 scaling=(autoscaler, residents),
             )
-            watching = asyncio.create_task(self._models.follow(self._options.files, self._files_read), name="files")
-            try:
-                await self._rounds(Reconciler(ports, background=background), supervisor, reader)
-            finally:
-                await end(watching)
+            await until_first_ends(
+                self._models.follow(self._options.files, self._files_read),
+                self._rounds(Reconciler(ports, background=background), supervisor, reader),
+            )
 
     async def _rounds(self, reconciler: Reconciler, supervisor: Supervisor, reader: RegistryReader) -> None:
         while not self._stopping.is_set():
