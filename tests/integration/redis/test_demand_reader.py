@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Collection
+from itertools import count
 
 from prometheus_client import CollectorRegistry
 
@@ -15,11 +16,14 @@ from conch_kit.registry.load_writer import LoadWriter
 from conch_operator.metrics import ScalingMetrics
 from conch_operator.reconcile.status import ModelStatus
 from conch_operator.scaling.autoscaler import Autoscaler
+from conch_operator.scaling.decision import LEAST_WINDOW_S, Bounds, EngineScaler, EnginesSeen
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.scaling.demand_reader import DemandReader
+from conch_operator.scaling.starts import StartTimes
 from conch_operator.state import Desired, Observed
 from testkit.builders.model_deployments import desired_model
 from testkit.builders.records import route
+from testkit.clock import FakeClock
 
 TINY = ModelId("local/tiny")
 
@@ -74,6 +78,31 @@ async def test_what_cannot_be_read_is_not_taken_for_all(client: RedisClient) -> 
     await reader.refresh()
     assert not book.of(TINY, {"g"}).complete
     assert book.of(TINY, {"g"}).sequences == 1
+
+
+async def test_a_redis_that_was_emptied_takes_no_engine_away_for_a_whole_window(client: RedisClient) -> None:
+    clock, sequences = FakeClock(), count(1)
+    book = DemandBook(clock)
+    reader, scaler = DemandReader(client, book), EngineScaler(2, clock(), StartTimes([20.0]))
+    bounds = Bounds(least=1, most=2, slots=10, target=0.7, idle_after_s=60.0)
+
+    async def look() -> int:
+        clock.advance(1)
+        await reader.refresh()
+        return scaler.decide(book.of(TINY, {"g"}), bounds, EnginesSeen(scaler.desired), clock())
+
+    async def lives(seconds: float) -> int:
+        for _ in range(int(seconds)):
+            await client.execute("HSET", LOADS_KEY, "g", record(next(sequences), 0))
+            engines = await look()
+        return engines
+
+    assert await lives(LEAST_WINDOW_S - 10) == 2
+    await client.execute("FLUSHALL")
+    assert await look() == 2
+    assert not book.of(TINY, {"g"}).complete
+    assert await lives(LEAST_WINDOW_S - 2) == 2
+    assert await lives(5) == 1
 
 
 async def test_a_wish_leads_to_an_engine_with_the_record_of_its_gateway(client: RedisClient) -> None:

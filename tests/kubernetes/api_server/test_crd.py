@@ -24,6 +24,7 @@ from testkit.bad_models import (
     naming,
 )
 from testkit.kubernetes.cluster import Cluster, Namespace, definition, fresh_namespace
+from testkit.processes.conch_up import wait_until
 
 EXTERNAL = {"engine": {"external": {"grpc": "triton.example.com:8001", "dialect": "tokens"}}}
 
@@ -224,6 +225,43 @@ def test_get_tells_what_to_do_next_and_scale_works(api: Api) -> None:
     api.namespace.kubectl("scale", "mdep/shown", "--replicas=3")
     assert api.namespace.get("mdep", "shown")["spec"]["replicas"] == 3
     assert "mdep" in api.namespace.kubectl("get", "conch", "-o", "name").replace("modeldeployment", "mdep")
+
+
+def test_nobody_else_scales_a_model_that_scales_by_itself(api: Api) -> None:
+    """A HorizontalPodAutoscaler that wants two is told what to change, as `kubectl scale` is; its twin gets two."""
+    says = "scaling decides how many engines there are: remove replicas"
+    names = "by-itself", "by-another"
+    specs: tuple[dict[str, Any], ...] = {"scaling": {"maxReplicas": 4}}, {}
+    api.namespace.apply(*map(model, specs, names), *map(_autoscaler, names))
+    scale = api.namespace.cluster.try_kubectl(
+        "--namespace", api.namespace.name, "scale", "mdep/by-itself", "--replicas=2"
+    )
+    assert scale.returncode == 1
+    assert says in scale.stderr
+
+    def replicas(name: str) -> int:
+        return int(api.namespace.get("mdep", name)["spec"]["replicas"])
+
+    def is_able() -> dict[str, Any]:
+        conditions = api.namespace.get("hpa", "by-itself").get("status", {}).get("conditions", ())
+        return next((one for one in conditions if one["type"] == "AbleToScale"), {})
+
+    wait_until(lambda: replicas("by-another") == 2, "two by the HorizontalPodAutoscaler", 120, 0.5)
+    wait_until(lambda: is_able().get("reason") == "FailedUpdateScale", "the refusal", 120, 0.5)
+    assert (is_able()["status"], says in is_able()["message"]) == ("False", True)
+    assert replicas("by-itself") == 1
+
+
+def _autoscaler(name: str) -> dict[str, Any]:
+    """Return one that wants two engines whatever there is to do: fewer are below its minimum."""
+    target = {"apiVersion": "conch.dev/v1alpha1", "kind": "ModelDeployment", "name": name}
+    spec = {"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 3}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 def test_every_field_is_explained(api: Api) -> None:

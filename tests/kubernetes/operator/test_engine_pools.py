@@ -1,6 +1,7 @@
 """Encoders on a real cluster take turns in the one pod of their pool, and each is asked through the gateway."""
 
 import json
+import signal
 from collections.abc import Iterator
 from typing import Any
 from urllib.error import HTTPError
@@ -118,6 +119,41 @@ def test_a_pod_that_ends_is_replaced_and_no_request_fails(world: Plane) -> None:
     wait_until(lambda: len(pods(world)) == 1, "one pod again", 120, 0.5)
     assert pods(world)[0]["metadata"]["uid"] != before["metadata"]["uid"]
     assert ask(world, NAMES[0]) == answers[0]
+
+
+_KILL = """
+import os, signal
+from conch_operator.agent.pod_server import PodServer
+
+server = PodServer(lambda: None)
+server.look()
+os.kill(server.pid, signal.SIGKILL)
+"""
+
+
+def test_a_server_that_is_killed_for_its_memory_has_the_models_again_that_are_asked_for(world: Plane) -> None:
+    """Of a container whose memory is used up the kernel kills the largest process with this signal."""
+
+    def server(pod: dict[str, Any]) -> dict[str, Any]:
+        found: list[dict[str, Any]] = pod["status"]["containerStatuses"]
+        return next(one for one in found if one["name"] == "triton")
+
+    def resident() -> set[str]:
+        return {one["name"] for one in said(world).get("residents", ())}
+
+    (before,) = pods(world)
+    answer = ask(world, NAMES[0])
+    wait_until(lambda: NAMES[0] in resident() and len(resident()) == ROOM, "the status to say so", 60, 0.5)
+    out = next(name for name in NAMES if name not in resident())
+    world.namespace.kubectl(
+        "exec", before["metadata"]["name"], "-c", "agent", "--", "/opt/conch/bin/python", "-c", _KILL
+    )
+    assert [ask(world, name) for name in (out, NAMES[0])] == [answer] * 2
+    (after,) = pods(world)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert server(after)["restartCount"] == server(before)["restartCount"] + 1
+    assert server(after)["lastState"]["terminated"]["exitCode"] == 128 + signal.SIGKILL
+    wait_until(lambda: resident() == {out, NAMES[0]}, "those that were asked for", 60, 0.5)
 
 
 def test_an_edit_whose_pod_does_not_come_says_why_and_the_pool_serves_on(world: Plane) -> None:

@@ -229,7 +229,13 @@ def _is_unseen(model: DesiredModel, observed: Observed) -> bool:
     if model.deployment.spec.engine.external is None:
         running = [engine for engine in observed.engines_of(model.id) if engine.engine.phase is EnginePhase.RUNNING]
         pending = bool(running) and all(engine.probe.verdict is ProbeVerdict.PENDING for engine in running)
-    return pending or (model.id not in observed.sources and model.id not in observed.rejected)
+    return pending or (model.id not in observed.sources and not _is_stuck(model, observed))
+
+
+def _is_stuck(model: DesiredModel, observed: Observed) -> bool:
+    """Return whether the cluster says why no pod of the model starts, so that none reads its folder either."""
+    phases = [engine.engine.phase for engine in observed.updated_engines_of(model.id)]
+    return model.id in observed.rejected or (EnginePhase.BLOCKED in phases and EnginePhase.RUNNING not in phases)
 
 
 def _judged(given: PolicyInput, counted: ModelStatus, old: ModelStatus | None, now: str) -> ModelStatus:

@@ -24,6 +24,8 @@ from testkit.threads import in_thread
 
 Rule = Callable[[str, str], int | None]
 """From method and path to the status that the call is failed with; None lets it through."""
+NO_ANSWER = 0
+"""The status of a call at which the proxy hangs up."""
 
 _HOP = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding", "content-encoding")
 _POLL_S = 0.05
@@ -65,8 +67,11 @@ class ApiProxy:
         watch = "watch" in request.query
         if (status := self.rule(request.method, request.path)) is not None:
             self._note(request, status, watch)
+            if status == NO_ANSWER:
+                assert request.transport is not None
+                request.transport.abort()
             body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "injected", "code": status}
-            return web.json_response(body, status=status, headers={"Retry-After": "1"})
+            return web.json_response(body, status=status or 503, headers={"Retry-After": "1"})
         url = URL(server + request.raw_path, encoded=True)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
         sent = upstream.request(request.method, url, headers=headers, data=await request.read() or None)

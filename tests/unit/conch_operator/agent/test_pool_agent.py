@@ -32,11 +32,19 @@ PID = 7
 
 
 class Triton:
+    """Loads at once, or when its gate is open."""
+
+    def __init__(self) -> None:
+        self.loads: list[str] = []
+        self.gate: asyncio.Event | None = None
+
     async def repository_index(self, address: EngineAddress) -> object:
         return ()
 
     async def load_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
-        """Load at once."""
+        self.loads.append(model)
+        if self.gate is not None:
+            await self.gate.wait()
 
     async def unload_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
         """Unload at once."""
@@ -58,7 +66,8 @@ class Agent:
         self.repository = tmp_path / "repository"
         changes = ChangeLog()
         self.server = PodServer(changes.note, self.processes)
-        shared = SharedServer(self.server, lambda: EngineAddress("127.0.0.1:8001"), self.repository, Triton())
+        self.triton = Triton()
+        shared = SharedServer(self.server, lambda: EngineAddress("127.0.0.1:8001"), self.repository, self.triton)
         self.loaded = LoadedModels(shared, changes.note)
         others = make_app(None, EngineTermination(0.01), token_sha256(TOKEN), engine_port=1)
         models = PoolModels(self.server, self.loaded, changes)
@@ -142,6 +151,19 @@ async def test_an_order_that_comes_after_a_later_one_is_not_obeyed(agent: Agent)
     await agent.has(two=RUNNING)
     await agent.orders(load=(loadable("three"),))  # of an operator that does not tell
     await agent.has(three=RUNNING)
+
+
+async def test_what_two_operators_order_at_once_is_loaded_once(agent: Agent) -> None:
+    start_server(agent.processes)
+    gate = agent.triton.gate = asyncio.Event()
+    await agent.orders(fence=5, number=1, load=(loadable("one"),))
+    await eventually(lambda: agent.triton.loads, "the load to begin")
+    await asyncio.gather(*(agent.orders(fence=fence, number=9, load=(loadable("one"),)) for fence in (5, 6)))
+    gate.set()
+    await agent.has(one=RUNNING)
+    await agent.orders(fence=6, number=10, load=(loadable("one"),))
+    await agent.has(one=RUNNING)
+    assert agent.triton.loads == ["one"]
 
 
 async def test_a_report_waits_until_something_has_changed(agent: Agent) -> None:

@@ -215,6 +215,7 @@ def test_a_disk_that_takes_nothing_is_told(folder: Path, number: int, reason: Re
     with pytest.raises(DownloadError) as raised:
         bring(remote, folder)
     assert raised.value.reason is reason
+    assert not folder.exists()
 
 
 def test_a_source_that_never_ends_does_not_fill_the_volume() -> None:

@@ -1,6 +1,8 @@
 """Models in one server that does as it is told: a load that hangs is given up, and holds up no other for longer."""
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -242,6 +244,33 @@ async def test_a_model_that_fails_by_a_fault_of_the_code_is_alone_in_it(scene: S
     scene.models.stop(EngineName("odd"))  # and when it is unloaded
     await eventually(lambda: scene.process.incarnation == 2, "another run of the server")
     await scene.are(good=RUNNING)
+
+
+async def test_a_model_whose_files_the_disk_does_not_take_is_alone_in_that_and_leaves_none(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_text = Path.write_text
+
+    def full(file: Path, content: str, encoding: str | None = None) -> int:
+        if file.parent.name != "large":
+            return write_text(file, content, encoding)
+        write_text(file, content[:1], encoding)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_text", full)
+        scene.models.load(loadable("large"))
+        scene.models.load(loadable("good"))
+        await scene.are(large=BLOCKED, good=RUNNING)
+    fault = next(engine.fault for engine in scene.models.seen if engine.name == "large")
+    assert fault is not None
+    assert fault.message == f"Its files cannot be written into {scene.folder}: No space left on device."
+    assert scene.triton.loads == ["good"], "Triton is not shown the half of them"
+    scene.models.stop(EngineName("large"))
+    await scene.are(good=RUNNING)
+    assert not (scene.folder / "large").exists()
+    scene.models.load(loadable("large"))
+    await scene.are(large=RUNNING, good=RUNNING)
 
 
 async def test_a_size_is_taken_over_when_it_has_changed_by_more_than_a_little(

@@ -104,6 +104,11 @@ async def test_a_model_that_is_too_large_says_so_and_holds_up_nobody(scene: Scen
     assert ready(statuses["a"]) == ("False", Reason.TOO_LARGE)
     assert message(statuses["a"]).startswith("It takes 200 MiB. The EnginePool small has 100 MiB, of which 0 pinned")
     assert statuses["b"].ready
+    statuses = await scene.lives(60, a={"held": 9})
+    assert (ready(statuses["a"]), statuses["b"].ready) == (("False", Reason.TOO_LARGE), True)
+    assert scene.route("a").start_failed is not None, "so requests are refused at once"
+    assert (scene.there, scene.world.cluster.stopped) == ({"b"}, []), "and nobody goes in vain"
+    assert scene.counted("loads_total", result="loaded") == 1
 
 
 async def test_what_is_pinned_stays_and_leaves_the_rest_to_the_others(scene: Scene) -> None:

@@ -23,6 +23,8 @@ OURS = replace(desired_model(), generation=1)
 ELSEWHERE = replace(desired_model(engine={"external": {"grpc": "10.0.0.1:8001", "dialect": "tokens"}}), generation=1)
 ROUTED = {OURS.id: (make_route(OURS, FACTS, OURS.deployment.served_names, []), ())}
 """What this operator found in the registry when it began."""
+BLOCKED = engine(OURS, phase=EnginePhase.BLOCKED, probe=Probe())
+UNSCHEDULABLE = Fault(Reason.UNSCHEDULABLE, "No node can run the engine.")
 FAILING = Probe(ProbeVerdict.FAILING, Reason.ENGINE_UNREACHABLE, "Nothing answers")
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
@@ -71,6 +73,15 @@ def test_the_last_word_does_not_stand_for_a_model_whose_pool_is_gone_and_with_it
     ready = status.condition(ConditionType.READY)
     assert ready is not None
     assert (status.ready, ready.reason) == (False, Reason.POOL_NOT_FOUND)
+
+
+def test_why_no_engine_starts_is_told_though_nobody_has_read_the_folder() -> None:
+    """Such as that of a model that the operator has found at rest, and that is woken."""
+    engines = (replace(BLOCKED, engine=replace(BLOCKED.engine, fault=UNSCHEDULABLE)),)
+    status = told(OURS, seen(OURS, Probe(), sources={}, engines=engines), served(OURS))
+    ready = status.condition(ConditionType.READY)
+    assert ready is not None
+    assert (ready.holds, ready.reason, ready.message) == (False, UNSCHEDULABLE.reason, UNSCHEDULABLE.message)
 
 
 @pytest.mark.parametrize("model", [OURS, ELSEWHERE], ids=["ours", "elsewhere"])

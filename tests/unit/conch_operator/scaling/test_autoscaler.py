@@ -6,6 +6,8 @@ from unittest.mock import Mock
 import pytest
 
 from conch_contracts.conditions import ConditionType, Reason
+from conch_contracts.records import GatewayLoad
+from conch_kit.registry.liveness import EXPIRY_S
 from conch_operator.reconcile import status
 from conch_operator.routes import known_routes
 from conch_operator.state import EnginePhase
@@ -41,6 +43,21 @@ async def test_an_engine_leaves_the_route_and_everybody_says_so_before_it_stops(
     assert scene.world.cluster.stopped == []
     await scene.lives(2)
     assert len(scene.world.cluster.stopped) == 1
+
+
+async def test_a_gateway_that_is_frozen_holds_up_rest_for_six_seconds(scene: Scene) -> None:
+    beats = 0
+    await scene.lives(5)
+    while scene.addresses:
+        beats += 1
+        scene.book.hear(GatewayLoad(id="frozen", sequence=beats))
+        await scene.lives(1)
+    waited_s = 0
+    while not scene.world.cluster.stopped:
+        waited_s += 1
+        assert waited_s < 60
+        await scene.lives(1)
+    assert waited_s in (EXPIRY_S, EXPIRY_S + 1)
 
 
 async def test_a_request_that_comes_while_it_drains_gets_the_warm_engine_back(scene: Scene) -> None:

@@ -1,5 +1,7 @@
 """Folders become graphs whose numbers equal those of a plain numpy forward pass."""
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -148,6 +150,22 @@ def test_a_cache_that_cannot_be_written_is_no_success(tmp_path: Path) -> None:
     with pytest.raises(NotADirectoryError):
         converted_decoder(model, read_decoder_architecture(model), Quantization.NONE, cache)
     assert list(cache.iterdir()) == [entry]
+
+
+def test_a_disk_that_is_full_leaves_no_half_of_a_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, cache = write_folder(tmp_path / "model", RandomModel()), tmp_path / "cache"
+    architecture = read_decoder_architecture(folder)
+
+    def write_half(graph: onnx.ModelProto, file: str, **_: object) -> None:
+        Path(file).write_bytes(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as disk:
+        disk.setattr(onnx, "save_model", write_half)
+        with pytest.raises(OSError, match="No space left"):
+            converted_decoder(folder, architecture, Quantization.NONE, cache)
+    assert list(cache.iterdir()) == []
+    _decoder(folder, cache).prefill(0, np.array(IDS), 0)
 
 
 def test_of_two_engines_that_convert_at_once_the_first_ones_files_stay(tmp_path: Path) -> None:

@@ -1,0 +1,34 @@
+"""An engine that crashes at each start is one start: tried again where it is, and no wish wakes the model anew."""
+
+from dataclasses import replace
+
+from conch_operator.state import EnginePhase
+from testkit.scaling_scene import TINY, Scene, at_rest
+
+CRASHES = 3
+LONGER_THAN_REST_S = 120
+"""Than `idleAfter`, and than two starts: with nothing to do a model whose engine answers would rest by then."""
+
+
+async def test_an_engine_that_crashes_again_and_again_is_no_wish_after_wish(scene: Scene) -> None:
+    await at_rest(scene)
+    before = list(scene.world.cluster.stopped)
+    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    scene.says(held=1)
+    await scene.lives(1, held=1)
+    ((name, engine),) = scene.world.cluster.running.items()
+    for crash in range(1, CRASHES + 1):
+        starts = replace(engine, incarnation=crash)
+        scene.world.cluster.running[name] = replace(starts, phase=EnginePhase.EXITED, detail="ended with status 1.")
+        assert not (await scene.lives(2, held=1)).ready
+        for phase in (EnginePhase.EXITED, EnginePhase.RUNNING):  # the pause before the next start, and that start
+            scene.world.cluster.running[name] = replace(starts, phase=phase)
+            status = await scene.lives(LONGER_THAN_REST_S)
+            assert scene.route.start_failed is not None, "so requests are refused at once and hold nothing"
+            assert (status.ready, status.wanted_replicas) == (False, 1)
+    scene.says(held=1)  # of a gateway that has not heard of it yet
+    assert scene.woken == [(TINY, 1)]
+    assert list(scene.world.cluster.running) == [name]
+    assert scene.world.cluster.stopped == before
+    scene.world.willing.gone = set()
+    assert (await scene.lives(3, held=1)).ready
