@@ -104,7 +104,7 @@ class LeaderRound:
         engine = self.engines.started(pod)
         if engine is not None:
             self.reconciler.engine_started(engine)
-            self.sources.ask_soon(pod)
+            self.sources.ask_soon(pod, self.reconciler.look_for_answers)
 
     async def _observe_pools(self) -> WantedPools:
         try:

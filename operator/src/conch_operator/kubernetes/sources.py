@@ -87,11 +87,14 @@ class AgentSources:
         self._pods_of = {model: [pod["metadata"]["uid"] for pod in group] for model, group in groups.items()}
         await self._ask({pod["metadata"]["uid"]: pod for group in groups.values() for pod in group})
 
-    def ask_soon(self, pod: Object) -> None:
-        """Begin to ask the agent in a pod that has just started; the next round takes what it says."""
+    def ask_soon(self, pod: Object, told: Callable[[], None]) -> None:
+        """Begin to ask the agent in a pod that has just started; the next round takes what it says.
+
+        `told` is called as soon as the tokenizer of its folder is known.
+        """
         uid, agent = pod["metadata"]["uid"], agent_address(pod)
         if agent is not None and uid not in self._asked:
-            self._questions.start({uid: partial(self._question, pod_name(pod), agent)})
+            self._questions.start({uid: partial(self._question, pod_name(pod), agent, told)})
 
     async def read_all(self, models: Sequence[DesiredModel]) -> Mapping[ModelId, Answer]:
         """Return what the folders of these models say; one that no agent has read yet is left out."""
@@ -160,13 +163,16 @@ class AgentSources:
         said = {pod_name(pod): self._asked[uid].answer for uid, pod in pods.items() if uid in self._asked}
         self._tokenizers = {name: facts.digest for name, facts in said.items() if isinstance(facts, SourceFacts)}
 
-    async def _question(self, name: EngineName, agent: AgentAddress) -> SourceReport | AgentUnavailable:
+    async def _question(
+        self, name: EngineName, agent: AgentAddress, told: Callable[[], None] = lambda: None
+    ) -> SourceReport | AgentUnavailable:
         try:
             report = await self._agents.source(agent)
         except AgentUnavailable as error:
             return error
         if report.facts is not None:
             self._tokenizers[name] = report.facts.digest
+            told()
         return report
 
     def _note_silence(self, uid: str, agent: AgentAddress | None, cause: AgentUnavailable) -> None:

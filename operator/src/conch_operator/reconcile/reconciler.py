@@ -186,14 +186,14 @@ class Reconciler:
             self._publish_retried, lambda engine: ports.prober.verdict(key_of(engine)), ports.tokenizer_of
         )
         self._routing: CallsInFlight[str, None] = CallsInFlight(replace(background, changed=lambda: None))
-        ports.prober.answered = lambda _: self._routing.start({"first answers": self._routes.write_first_answers})
+        ports.prober.answered = lambda _: self.look_for_answers()
         self._targets_of: Callable[[Sequence[ClusterEngine]], Mapping[Hashable, Target]] = lambda _: {}
         """Returns how engines are asked, by what the last round knew."""
 
     async def reconcile(self, desired: Desired, before: Statuses) -> Statuses:
         """Take the next safe steps towards what is desired, and return the status of every wanted model."""
         await self._routing.run({})  # a fault in one that has ended is this round's
-        looked_after = self._routes.started()
+        self._routes.begin_round()
         observed = await self._observe(desired)
         unstored, error = await self._store_bundles(desired, observed)
         observed = replace(observed, unstored=unstored, rejected=self._acted.rejected, specs=self._acted.specs)
@@ -205,7 +205,7 @@ class Reconciler:
             log.debug(reason)
         acted = self._acted = await self._ports.cluster.act(steps)
         observed = replace(observed, rejected=acted.rejected, specs=acted.specs, unapplied=acted.unapplied)
-        published = await self._publish(steps, observed, error, looked_after)
+        published = await self._publish(steps, observed, error)
         await asyncio.sleep(0)
         return describe(desired, observed, published, before, timestamp(), self._unchanged)
 
@@ -214,6 +214,11 @@ class Reconciler:
         self._routes.note_start(engine)
         self._ports.prober.add_targets(self._targets_of([engine]))
 
+    def look_for_answers(self) -> None:
+        """Begin to write the routes of engines that answer since the last round, and whose tokenizer is known."""
+        self._routes.note_answer()
+        self._routing.start({"first answers": self._routes.write_first_answers})
+
     async def _observe(self, desired: Desired) -> Observed:
         ports = self._ports
         sources = await ports.sources.read_all(desired.models)
@@ -221,8 +226,8 @@ class Reconciler:
         snapshot = ports.reader.snapshot
         replaced = replaced_targets(desired, snapshot)
         self._targets_of = partial(targets_of, desired, prompts=prompts_of(sources, snapshot))
-        running = (*engines, *self._routes.started_besides(engines))
-        ports.prober.set_targets({**self._targets_of(running), **{key: replaced[key] for key in replaced}})
+        asked = self._targets_of(self._routes.with_started(engines))
+        ports.prober.set_targets({**asked, **{key: replaced[key] for key in replaced}})
         gone = self._withdrawals.seen(await self._gateways(), ports.clock())
         return Observed(
             sources=sources,
@@ -304,14 +309,12 @@ class Reconciler:
             return str(cause)
         return None
 
-    async def _publish(
-        self, steps: Plan, observed: Observed, error: str | None, looked_after: frozenset[EngineName]
-    ) -> Published:
+    async def _publish(self, steps: Plan, observed: Observed, error: str | None) -> Published:
         """Write the routes, unless something is known to be wrong with the registry."""
         written: WrittenRoutes | None = None
         if error is None:
             try:
-                written = await self._routes.write(steps, observed, looked_after)
+                written = await self._routes.write(steps, observed)
                 await self._ports.cluster.mark_serving(_reached(written.routes, observed))
             except (RegistryUnavailable, RegistryError) as unavailable:
                 error = str(unavailable)

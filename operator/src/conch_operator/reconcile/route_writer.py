@@ -45,29 +45,33 @@ class RouteWriter:
         self._last: tuple[Plan, Observed] | None = None
         """By what the last list was made that the registry has taken; None while it takes none."""
         self._started: dict[EngineName, ClusterEngine] = {}
-        """Engines that run since a round looked."""
+        """Engines that started lately: a round may have looked before that."""
+        self._started_before: frozenset[EngineName] = frozenset()
+        """Those of them that had when the last round began."""
+        self._news = False
+        """Whether an engine may answer that did not when it was last looked."""
 
     def note_start(self, engine: ClusterEngine) -> None:
         """Note that an engine runs that did not when a round looked last."""
         self._started[engine.name] = engine
 
-    def started_besides(self, engines: Sequence[ClusterEngine]) -> list[ClusterEngine]:
-        """Return the engines that run since a round looked which has found these."""
-        found = {engine.name for engine in engines}
-        return [engine for name, engine in self._started.items() if name not in found]
+    def begin_round(self) -> None:
+        """Forget the engines that had started when the round before this one began: this one has seen them."""
+        self._started = {name: one for name, one in self._started.items() if name not in self._started_before}
+        self._started_before = frozenset(self._started)
 
-    def started(self) -> frozenset[EngineName]:
-        """Return the names of all engines that run since a round looked."""
-        return frozenset(self._started)
+    def with_started(self, engines: Sequence[ClusterEngine]) -> list[ClusterEngine]:
+        """Return these engines as they are now that some have started; what a round knows of others stands."""
+        found = {engine.name: engine for engine in engines}
+        for name, engine in self._started.items():
+            if name not in found or found[name].phase is EnginePhase.STARTING:
+                found[name] = engine
+        return list(found.values())
 
-    async def write(self, steps: Plan, observed: Observed, looked_after: frozenset[EngineName]) -> WrittenRoutes:
-        """Write the routes of a round, which looked after these engines had started.
-
-        Raises RegistryError and RegistryUnavailable.
-        """
+    async def write(self, steps: Plan, observed: Observed) -> WrittenRoutes:
+        """Write the routes of a round; raises RegistryError and RegistryUnavailable."""
         async with self._writing:
             self._last = None
-            self._started = {name: engine for name, engine in self._started.items() if name not in looked_after}
             routes = self._with_first_answers(steps, observed)
             revision = await self._publish(routes)
             self._last = steps, observed
@@ -77,29 +81,41 @@ class RouteWriter:
         """Write nothing between rounds, until one has written again."""
         async with self._writing:
             self._last = None
-            self._started.clear()
+
+    def note_answer(self) -> None:
+        """Note that there may be an engine for `write_first_answers`."""
+        self._news = True
 
     async def write_first_answers(self) -> None:
-        """Write the last list again, with engines that answer since; where that fails it is left to the next round.
+        """Write the last list again, with engines that answer since, until there are no more.
 
-        So are engines that answer so soon behind these that the list would be written all the time.
+        Where that fails it is left to the next round. It rests for as long as each time has taken.
         """
-        began_s = time.monotonic()
+        while self._news:
+            self._news = False
+            began_s = time.monotonic()
+            if await self._write_again():
+                await asyncio.sleep(time.monotonic() - began_s)
+
+    async def _write_again(self) -> bool:
+        """Return whether there was something to write."""
         async with self._writing:
             if self._last is None:
-                return
+                return False
             routes = self._with_first_answers(*self._last)
-            if routes is not self._last[0].routes:
-                with suppress(RegistryUnavailable, RegistryError):
-                    await self._publish(routes)
-        await asyncio.sleep(time.monotonic() - began_s)
+            if routes is self._last[0].routes:
+                return False
+            with suppress(RegistryUnavailable, RegistryError):
+                await self._publish(routes)
+            return True
 
     def _with_first_answers(self, steps: Plan, observed: Observed) -> Routes:
         if self._started:
-            engines = {engine.name: engine for engine in observed.engines}
-            for name, engine in self._started.items():
-                if name not in engines or engines[name].engine.phase is EnginePhase.STARTING:
-                    engines[name] = ObservedEngine(engine)
-            observed = replace(observed, engines=tuple(engines.values()))
+            known = {engine.name: engine for engine in observed.engines}
+            running = self.with_started([engine.engine for engine in observed.engines])
+            observed = replace(
+                observed,
+                engines=tuple(replace(known.get(one.name) or ObservedEngine(one), engine=one) for one in running),
+            )
         found = first_answers(steps, observed, self._verdict, self._tokenizer_of)
         return {**steps.routes, **found} if found else steps.routes

@@ -113,33 +113,42 @@ async def folder() -> Folder:
 
 async def test_an_agent_is_asked_once_and_its_word_is_known_before_a_round_takes_it(folder: Folder) -> None:
     sources, started = AgentSources(KubernetesApi(), folder), pod(RUNNING)
-    sources.ask_soon(started)
-    sources.ask_soon(started)
+    known: list[Digest | None] = []
+
+    def ask_soon() -> None:
+        sources.ask_soon(started, lambda: known.append(sources.tokenizer_of(NAME)))
+
+    ask_soon()
+    ask_soon()
     assert sources.tokenizer_of(NAME) is None
     folder.may_tell.set()
-    await eventually(lambda: sources.tokenizer_of(NAME) == DIGEST, "the agent's answer")
+    await eventually(lambda: known == [DIGEST], "the agent's answer")
     await sources.ask([desired_model()], [started])
-    sources.ask_soon(started)
-    assert (sources.tokenizer_of(NAME), folder.asked) == (DIGEST, 1)
+    ask_soon()
+    assert (sources.tokenizer_of(NAME), folder.asked, known) == (DIGEST, 1, [DIGEST])
 
 
 async def test_an_agent_that_cannot_be_reached_is_asked_again_by_a_round(folder: Folder) -> None:
     sources, started = AgentSources(KubernetesApi(), folder), pod(RUNNING)
     folder.away = True
     folder.may_tell.set()
-    sources.ask_soon(started)
+    known: list[None] = []
+    sources.ask_soon(started, lambda: known.append(None))
     while folder.asked < 2:
         await sources.ask([desired_model()], [started])
         await asyncio.sleep(0)
-    assert sources.tokenizer_of(NAME) is None
+    assert (sources.tokenizer_of(NAME), known) == (None, [])
 
 
 async def test_a_pod_that_a_watch_tells_of_has_its_engine_and_its_agent_asked(folder: Folder) -> None:
-    probed: list[EngineName] = []
+    told: list[str] = []
 
     class Reconciler:
         def engine_started(self, engine: Any) -> None:
-            probed.append(engine.name)
+            told.append(engine.name)
+
+        def look_for_answers(self) -> None:
+            told.append("its tokenizer is known")
 
     sources: Any = AgentSources(KubernetesApi(), folder)
     parts: list[Any] = [None, await observed(pod(STARTING)), sources, None, Reconciler(), *[None] * 6]
@@ -148,4 +157,4 @@ async def test_a_pod_that_a_watch_tells_of_has_its_engine_and_its_agent_asked(fo
         one_round.see_pod(pod(state))
     folder.may_tell.set()
     await eventually(lambda: sources.tokenizer_of(NAME) == DIGEST, "the agent's answer")
-    assert (probed, folder.asked) == ([NAME], 1)
+    assert (told, folder.asked) == ([NAME, "its tokenizer is known"], 1)

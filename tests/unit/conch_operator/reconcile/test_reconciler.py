@@ -253,6 +253,23 @@ async def test_an_engine_that_answers_between_two_rounds_has_its_route_before_th
     await eventually(lambda: world.registry.addresses() == [FIRST], "the route to the engine")
 
 
+async def test_an_engine_that_answers_before_its_tokenizer_is_known_has_its_route_as_soon_as_that_is(
+    world: World,
+) -> None:
+    world.willing.gone.add(FIRST)
+    await world.rounds(world.model())
+    ((name, engine),) = world.cluster.running.items()
+    tokenizer = world.cluster.tokenizers.pop(name)
+    world.willing.gone.clear()
+    await eventually(
+        lambda: world.ports.prober.verdict(key_of(engine)).verdict is ProbeVerdict.READY, "the engine's answer"
+    )
+    assert world.registry.addresses() == []
+    world.cluster.tokenizers[name] = tokenizer
+    world.reconciler.look_for_answers()
+    await eventually(lambda: world.registry.addresses() == [FIRST], "the route to the engine")
+
+
 async def test_an_engine_that_answers_while_a_round_acts_is_in_the_routes_that_it_writes(world: World) -> None:
     world.willing.gone.add(FIRST)
     await world.rounds(world.model())

@@ -39,6 +39,10 @@ class World:
     def _verdict(self, one: ClusterEngine) -> Probe:
         return READY if one.grpc in self.answering else Probe()
 
+    async def look(self) -> None:
+        self.writer.note_answer()
+        await self.writer.write_first_answers()
+
     def written(self) -> list[list[str]]:
         return [[one.grpc for one in routes[MODEL.id][1]] for routes in self.lists]
 
@@ -54,49 +58,70 @@ def world() -> World:
 
 
 async def test_an_engine_that_answers_joins_the_last_list_and_the_one_that_a_round_writes(world: World) -> None:
-    await world.writer.write(STEPS, looked(FIRST), frozenset())
-    await world.writer.write_first_answers()
+    await world.writer.write(STEPS, looked(FIRST))
+    await world.look()
     assert world.written() == [[]], "nothing is written for nothing"
     world.answering.add(FIRST.grpc)
-    await world.writer.write_first_answers()
-    made = await world.writer.write(STEPS, looked(FIRST), frozenset())
+    await world.look()
+    made = await world.writer.write(STEPS, looked(FIRST))
     assert (made.revision, made.routes) == (3, world.lists[2])
     assert world.written() == [[], [FIRST.grpc], [FIRST.grpc]]
 
 
 async def test_an_engine_that_started_since_a_round_looked_is_known(world: World) -> None:
     world.answering |= {FIRST.grpc, SECOND.grpc}
-    await world.writer.write(STEPS, looked(FIRST, phase=EnginePhase.STARTING), frozenset())
+    await world.writer.write(STEPS, looked(FIRST, phase=EnginePhase.STARTING))
     world.writer.note_start(FIRST)
     world.writer.note_start(SECOND)
-    assert world.writer.started_besides([FIRST]) == [SECOND]
-    await world.writer.write_first_answers()
+    waiting = replace(FIRST, phase=EnginePhase.STARTING)
+    assert world.writer.with_started([waiting]) == [FIRST, SECOND]
+    await world.look()
     assert world.written() == [[], [FIRST.grpc, SECOND.grpc]]
 
 
 async def test_what_a_round_knows_of_an_engine_stands(world: World) -> None:
     world.answering.add(FIRST.grpc)
     world.writer.note_start(FIRST)
-    await world.writer.write(STEPS, looked(FIRST, phase=EnginePhase.LEAVING), frozenset())
+    await world.writer.write(STEPS, looked(FIRST, phase=EnginePhase.LEAVING))
     assert world.written() == [[]]
 
 
-async def test_an_engine_is_forgotten_when_a_round_has_looked_after_its_start(world: World) -> None:
-    world.answering.add(FIRST.grpc)
+async def test_an_engine_that_is_gone_is_forgotten_by_the_round_after_the_next(world: World) -> None:
     world.writer.note_start(FIRST)
-    looked_after = world.writer.started()
-    await world.writer.write(STEPS, looked(), looked_after)
-    assert (world.written(), world.writer.started()) == ([[]], frozenset())
+    world.writer.begin_round()
+    world.writer.note_start(SECOND)
+    assert world.writer.with_started([]) == [FIRST, SECOND]
+    world.writer.begin_round()
+    assert world.writer.with_started([]) == [SECOND]
+    world.writer.begin_round()
+    assert world.writer.with_started([]) == []
+
+
+async def test_an_engine_that_answers_while_others_are_written_is_written_behind_them(world: World) -> None:
+    other = desired_model("other")
+    second = replace(SECOND, model=other.id)
+    observed = replace(looked(FIRST, second), specs=dict.fromkeys((MODEL.id, other.id), FIRST.spec_hash))
+    steps = Plan(routes={MODEL.id: (ROUTE, ()), other.id: (ROUTE, ())})
+    await world.writer.write(steps, observed)
+    world.answering.add(FIRST.grpc)
+    world.may_write.clear()
+    writing = asyncio.create_task(world.look())
+    await asyncio.sleep(0)
+    world.answering.add(second.grpc)
+    world.writer.note_answer()
+    world.may_write.set()
+    await writing
+    assert [len(routes[other.id][1]) for routes in world.lists] == [0, 0, 1]
 
 
 async def test_a_list_of_a_round_is_not_replaced_by_an_earlier_one(world: World) -> None:
     world.answering.add(FIRST.grpc)
     gone = Plan()
-    await world.writer.write(STEPS, looked(), frozenset())
+    await world.writer.write(STEPS, looked())
     world.may_write.clear()
-    rounds = asyncio.create_task(world.writer.write(gone, looked(FIRST), frozenset()))
+    rounds = asyncio.create_task(world.writer.write(gone, looked(FIRST)))
     await asyncio.sleep(0)
-    between = asyncio.create_task(world.writer.write_first_answers())
+    between = asyncio.create_task(world.look())
     await asyncio.sleep(0)
     world.may_write.set()
     await asyncio.gather(rounds, between)
@@ -104,23 +129,23 @@ async def test_a_list_of_a_round_is_not_replaced_by_an_earlier_one(world: World)
 
 
 async def test_nothing_is_written_between_rounds_while_the_registry_takes_nothing(world: World) -> None:
-    await world.writer.write(STEPS, looked(FIRST), frozenset())
+    await world.writer.write(STEPS, looked(FIRST))
     world.answering.add(FIRST.grpc)
     world.error = RegistryUnavailable("refused")
-    await world.writer.write_first_answers()
+    await world.look()
     with pytest.raises(RegistryUnavailable):
-        await world.writer.write(STEPS, looked(FIRST), frozenset())
+        await world.writer.write(STEPS, looked(FIRST))
     world.error = None
-    await world.writer.write_first_answers()
-    await world.writer.write(STEPS, looked(FIRST), frozenset())
+    await world.look()
+    await world.writer.write(STEPS, looked(FIRST))
     await world.writer.stop()
-    await world.writer.write_first_answers()
+    await world.look()
     assert world.written() == [[], [FIRST.grpc]]
 
 
 async def test_an_operator_that_another_has_replaced_hears_of_it_between_rounds_too(world: World) -> None:
-    await world.writer.write(STEPS, looked(FIRST), frozenset())
+    await world.writer.write(STEPS, looked(FIRST))
     world.answering.add(FIRST.grpc)
     world.error = Fenced("FENCED by 2")
     with pytest.raises(Fenced):
-        await world.writer.write_first_answers()
+        await world.look()
