@@ -130,6 +130,8 @@ def after_ready_s(fleet: Fleet, client: Client, names: Sequence[str]) -> list[fl
 
 
 def _is_started(pod: Object) -> bool:
+    if "deletionTimestamp" in pod["metadata"]:  # the one before, which has not gone yet
+        return False
     conditions = pod.get("status", {}).get("conditions", ())
     return any((one["type"], one["status"]) == ("ContainersReady", "True") for one in conditions)
 
