@@ -32,6 +32,7 @@ from conch_operator.state import (
     DesiredModel,
     EngineName,
     EnginePhase,
+    Fault,
     Observed,
     ObservedEngine,
     ProbeVerdict,
@@ -46,6 +47,18 @@ _AT_ONCE = 50
 
 _OF_NO_ENGINE = frozenset({"scaling", "replicas", "routing", "progress_deadline", "served_names", "default"})
 """Fields of a spec that change nothing about its engines: an edit of these starts none."""
+
+_BEFORE_A_START = frozenset(
+    {
+        Reason.REJECTED,
+        Reason.UNSCHEDULABLE,
+        Reason.SECRET_NOT_FOUND,
+        Reason.CLAIM_NOT_FOUND,
+        Reason.CONFIG_MAP_NOT_FOUND,
+        Reason.VOLUME_NOT_MOUNTED,
+    }
+)
+"""What is over when it is not said any more; an engine that is tried again and again has failed until one answers."""
 
 Wake = Callable[[ModelId, Scaled, Callable[[], None]], None]
 """Starts so many engines of a resting model before the next round; calls the last argument when that is done."""
@@ -85,7 +98,8 @@ class _Model:
     drained_since_s: float | None = None
     storable: bool = True
     """Whether the registry holds all that a request needs while no engine runs."""
-    failure: str | None = None
+    failure: Fault | None = None
+    """Why an engine does not start, where that is not only a matter of time."""
     told: DesiredModel | None = None
     """What rounds were told of it last: the very same again, as long as nothing of that changes."""
     told_of: DesiredModel | None = None
@@ -232,8 +246,8 @@ class Autoscaler(BackgroundLoops):
         self._watch_wish(known, engines, now)
         known.storable = _is_storable(model, observed)
         ready, failure = sum(engine.ready for engine in engines), _failure(updated, observed, model)
-        # An engine that is tried again and again has failed until one answers.
-        known.failure = failure or (known.failure if ready == 0 and known.scaler.desired > 0 else None)
+        lasts = known.failure is not None and known.failure.reason not in _BEFORE_A_START
+        known.failure = failure or (known.failure if ready == 0 and known.scaler.desired > 0 and lasts else None)
         known.seen = EnginesSeen(ready, failing=failure is not None)
         serving = [engine for engine in engines if engine.ready and engine.stays]
         if not (known.scaler.draining and serving and all(engine.withdrawn for engine in serving)):
@@ -296,7 +310,7 @@ class Autoscaler(BackgroundLoops):
             changed_at=known.scaled_at,
             start_s=known.starts.measured_s,
             wakes=wakes,
-            failure=known.failure,
+            failure=None if known.failure is None else known.failure.message,
             taken=self._book.taken(known.deployed.id),
         )
 
@@ -332,18 +346,18 @@ def _is_storable(model: DesiredModel, observed: Observed) -> bool:
     return model.id in observed.routes or model.id in observed.routed
 
 
-def _failure(engines: tuple[ObservedEngine, ...], observed: Observed, model: DesiredModel) -> str | None:
+def _failure(engines: tuple[ObservedEngine, ...], observed: Observed, model: DesiredModel) -> Fault | None:
     """Return why an engine does not start, where that is not only a matter of time."""
     if (rejected := observed.rejected.get(model.id)) is not None:
-        return rejected.message
+        return rejected
     for engine in engines:
         if engine.engine.fault is not None and engine.engine.fault.reason not in ON_THE_WAY:
-            return engine.engine.fault.message
+            return engine.engine.fault
         if engine.engine.phase is EnginePhase.EXITED:
-            return f"The engine {engine.engine.detail}"
+            return Fault(Reason.ENGINE_EXITED, f"The engine {engine.engine.detail}")
         if engine.probe.verdict in (ProbeVerdict.FAILING, ProbeVerdict.DEAD) and engine.probe.reason not in (
             *ON_THE_WAY,
             Reason.ENGINE_UNREACHABLE,
         ):
-            return engine.probe.message
+            return Fault(engine.probe.reason, engine.probe.message)
     return None

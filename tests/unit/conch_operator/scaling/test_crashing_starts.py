@@ -1,8 +1,12 @@
-"""An engine that crashes at each start is one start: tried again where it is, and no wish wakes the model anew."""
+"""An engine that crashes at each start is one start: tried again where it is, and no wish wakes the model anew.
+
+One that only had no place to start in has not crashed.
+"""
 
 from dataclasses import replace
 
-from conch_operator.state import EnginePhase
+from conch_contracts.conditions import Reason
+from conch_operator.state import EnginePhase, Fault
 from testkit.scaling_scene import TINY, Scene, at_rest
 
 CRASHES = 3
@@ -32,3 +36,18 @@ async def test_an_engine_that_crashes_again_and_again_is_no_wish_after_wish(scen
     assert scene.world.cluster.stopped == before
     scene.world.willing.gone = set()
     assert (await scene.lives(3, held=1)).ready
+
+
+async def test_requests_wait_again_for_an_engine_that_has_found_its_place(scene: Scene) -> None:
+    await at_rest(scene)
+    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    scene.says(held=1)
+    await scene.lives(1, held=1)
+    ((name, engine),) = scene.world.cluster.running.items()
+    full = Fault(Reason.UNSCHEDULABLE, "No node has room.")
+    scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.BLOCKED, fault=full)
+    assert not (await scene.lives(2, held=1)).ready
+    assert scene.route.start_failed is not None
+    scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.STARTING)
+    assert (await scene.lives(2, held=1)).ready
+    assert (scene.route.wakes, scene.route.start_failed) == (True, None)
