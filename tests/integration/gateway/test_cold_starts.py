@@ -93,7 +93,7 @@ async def test_a_crowd_that_is_held_takes_little_memory_and_none_of_it_is_lost(t
     async with asyncio.timeout(LIMIT_S):
         figures = await hold_crowd(tmp_path, requests=900, gateways=2, slots=900)
     assert figures.answered == 900
-    assert figures.grown_bytes / 900 < 20 * KIB  # with what a gateway's first requests take; of 10,000 each has 14
+    assert figures.grown_bytes / 900 < 20 * KIB  # with what a gateway's first requests take; of 10,000 each has 13
 
 
 async def test_held_requests_have_their_first_byte_soon_after_the_engine_is_there(tmp_path: Path) -> None:
