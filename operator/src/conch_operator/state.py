@@ -39,6 +39,8 @@ class Scaled:
     """How long a start takes, as measured."""
     wakes: bool = False
     """Whether a request can count on an engine that starts for it: one of this spec has answered, and none fails."""
+    tries_edit: bool = False
+    """Whether an engine of an edited spec is being started, the first one, and nothing says yet that it fails."""
     failure: str | None = None
     """Why an engine does not start."""
     taken: Mapping[EngineAddress, int] = field(default_factory=dict)

@@ -84,7 +84,7 @@ def scaling_fields(model: DesiredModel) -> dict[str, Any]:
     start_s = None if scaled.start_s is None else round(scaled.start_s, 1)
     failed = "its status says why." if scaled.failure and not scaled.wakes else None
     return fields | {
-        "wakes": scaled.wakes or failed is not None,
+        "wakes": scaled.wakes or scaled.tries_edit or failed is not None,
         "start_s": start_s,
         "hold_max": (spec.routing.hold or _DEFAULT_HOLD) if spec.scaling is None else spec.scaling.hold,
         "start_failed": failed,

@@ -38,6 +38,7 @@ from conch_operator.state import (
     ProbeVerdict,
     Scaled,
     SourceFacts,
+    SourceFault,
 )
 from conch_operator.timestamps import timestamp
 
@@ -96,6 +97,10 @@ class _Model:
     complete: bool = False
     """Whether every gateway has said what there is to do for it."""
     drained_since_s: float | None = None
+    edited: bool = False
+    """Whether only an engine of an earlier spec has answered."""
+    readable: bool = True
+    """Whether nothing is known to be wrong with the folder."""
     storable: bool = True
     """Whether the registry holds all that a request needs while no engine runs."""
     failure: Fault | None = None
@@ -235,16 +240,17 @@ class Autoscaler(BackgroundLoops):
         spec = known.spec if known.deployed is model else _spec_of(model)
         if known.spec != spec:  # which engines are of this spec the next round can tell
             # Nobody here starts an engine to see what an edit is worth where somebody else decides.
+            known.edited = known.edited or known.proven
             known.spec, known.proven = spec, known.proven and model.deployment.spec.waits_for_others
         elif any(engine.ready for engine in updated):
-            known.proven = True
+            known.proven, known.edited = True, False
         if known.deployed is not model:
             known.deployed, known.bounds = model, _bounds_of(model)
         if any(engine.ready for engine in engines):
             known.patience_from_s = now
         self._time_starts(known, engines, now)
         self._watch_wish(known, engines, now)
-        known.storable = _is_storable(model, observed)
+        known.storable, known.readable = _is_storable(model, observed), _is_readable(model, observed)
         ready, failure = sum(engine.ready for engine in engines), _failure(updated, observed, model)
         lasts = known.failure is not None and known.failure.reason not in _BEFORE_A_START
         known.failure = failure or (known.failure if ready == 0 and known.scaler.desired > 0 and lasts else None)
@@ -302,14 +308,15 @@ class Autoscaler(BackgroundLoops):
         scaler = known.scaler
         patience_s = known.deployed.deployment.spec.progress_deadline
         on_time = known.seen.ready > 0 or self._book.clock() - known.patience_from_s < patience_s
-        wakes = known.proven and known.failure is None and (scaler.desired == 0 or on_time)
+        hopes = known.failure is None and (scaler.desired == 0 or on_time)
         return Scaled(
             engines=scaler.desired,
             draining=scaler.draining,
             cause=str(scaler.cause),
             changed_at=known.scaled_at,
             start_s=known.starts.measured_s,
-            wakes=wakes,
+            wakes=known.proven and hopes,
+            tries_edit=known.edited and known.readable and hopes,
             failure=None if known.failure is None else known.failure.message,
             taken=self._book.taken(known.deployed.id),
         )
@@ -344,6 +351,11 @@ def _is_storable(model: DesiredModel, observed: Observed) -> bool:
     if isinstance(facts, SourceFacts) and facts.digest in observed.unstored:
         return False
     return model.id in observed.routes or model.id in observed.routed
+
+
+def _is_readable(model: DesiredModel, observed: Observed) -> bool:
+    facts = observed.sources.get(model.id)
+    return not isinstance(facts, SourceFault) or facts.reason in ON_THE_WAY
 
 
 def _failure(engines: tuple[ObservedEngine, ...], observed: Observed, model: DesiredModel) -> Fault | None:

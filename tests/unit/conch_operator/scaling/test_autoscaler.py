@@ -192,7 +192,7 @@ async def test_an_edit_of_a_model_at_rest_proves_itself_first(scene: Scene) -> N
     status = await scene.lives(3)
     assert status.scaling is not None
     assert (status.ready, status.scaling.desired, status.scaling.reason) == (False, 1, "FirstStart")
-    assert not scene.route.wakes
+    assert scene.route.wakes, "since one of the spec before has answered: requests wait for it"
     scene.world.willing.gone = set()
     assert (await scene.lives(4)).ready
 

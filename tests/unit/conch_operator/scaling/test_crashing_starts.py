@@ -51,3 +51,22 @@ async def test_requests_wait_again_for_an_engine_that_has_found_its_place(scene:
     scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.STARTING)
     assert (await scene.lives(2, held=1)).ready
     assert (scene.route.wakes, scene.route.start_failed) == (True, None)
+
+
+async def test_requests_wait_for_the_first_engine_of_an_edit_until_it_fails(scene: Scene) -> None:
+    await at_rest(scene)
+    await scene.lives(60)
+    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    scene.model = scene.world.model(
+        **scene.model.deployment.spec.model_dump(by_alias=True, exclude_unset=True, mode="json")
+        | {"engine": {"cpu": {"maxBatchSize": 3}}}
+    )
+    assert not (await scene.lives(2, held=1)).ready, "since no engine of it has answered"
+    assert (scene.route.wakes, scene.route.start_failed) == (True, None)
+    ((name, engine),) = scene.world.cluster.running.items()
+    scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.EXITED, detail="ended with status 1.")
+    await scene.lives(2, held=1)
+    assert scene.route.start_failed is not None
+    scene.world.cluster.running[name] = replace(engine, incarnation=2)
+    scene.world.willing.gone = set()
+    assert (await scene.lives(3, held=1)).ready
