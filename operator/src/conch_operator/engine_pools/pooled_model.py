@@ -22,6 +22,7 @@ from conch_kit.triton.errors import EngineError, EngineRejected
 from conch_operator.engine_pools.shared_server import POLL_S, SharedServer
 from conch_operator.probe.triton_request import load_cause
 from conch_operator.state import ClusterEngine, EngineContract, EngineName, EnginePhase, Fault
+from conch_operator.triton.repository_writing import write_repository
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +189,7 @@ class PooledModel:
             async with self._turn() as may_load:
                 if not may_load or not self._server.is_on(run):
                     return
-                await asyncio.to_thread(self._write)
+                await asyncio.to_thread(write_repository, self._server.repository, self.loadable.files)
                 self._told = True
                 await self._server.triton.load_model(
                     self._server.grpc(), self._name, timeout_s=self.loadable.longest_load_s
@@ -209,12 +210,6 @@ class PooledModel:
         await self._stay(run)
         if self._restarting.is_set() and not self._stopping.is_set():
             await self._unload()
-
-    def _write(self) -> None:
-        for path, content in self.loadable.files.items():
-            file = self._server.repository / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(content, encoding="utf-8")
 
     async def _stay(self, run: int) -> None:
         """Return when the model is to be unloaded, or the server's run is over."""

@@ -26,6 +26,7 @@ from conch_operator.local.tritonserver import (
 from conch_operator.reconcile.plan import Acted, Plan
 from conch_operator.reconcile.recipe_files import repository_files
 from conch_operator.state import ClusterEngine, EngineComponent, EngineName
+from conch_operator.triton.repository_writing import write_repository
 
 LONGEST_PAUSE_S = 30.0
 """Between two starts of an engine that ends again and again, a model that cannot be loaded for instance."""
@@ -241,10 +242,7 @@ class LocalEngines:
     def _write_model(self, component: EngineComponent, repository: Path) -> None:
         """Write a model into a repository; raises LaunchError."""
         try:
-            for path, content in self._files(component).items():
-                file = repository / path
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(content, encoding="utf-8")
+            write_repository(repository, self._files(component))
         except OSError as error:
             raise LaunchError(f"its model repository cannot be written: {error}") from error
 
