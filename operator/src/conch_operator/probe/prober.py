@@ -128,10 +128,9 @@ class Prober:
     def add_targets(self, targets: Mapping[Hashable, Target]) -> None:
         """Probe these too, until it is told of all again."""
         for key, target in targets.items():
+            self._targets.setdefault(key, target)
             if key not in self._tasks:
                 self._tasks[key] = self._group.create_task(self._follow(key, target))
-                self._targets[key] = target
-            self._targets.setdefault(key, target)
 
     def verdict(self, key: Hashable) -> Probe:
         """Return the last verdict on a target."""
