@@ -5,7 +5,7 @@ import io
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -62,6 +62,16 @@ async def test_a_first_signal_asks_and_a_second_one_kills(session: Any, number: 
         asyncio.get_running_loop().remove_signal_handler(each)
 
 
+def rounds(session: Any, reconcile: Any, supervisor: Any = None, url: str | None = None) -> Coroutine[Any, Any, None]:
+    """Run rounds beside a gateway that runs, and serves at this URL if any; what they tell goes to the session's console, nowhere without one."""
+    session._models = session._models or SimpleNamespace(current=None)
+    session._console = session._console or SimpleNamespace(services=lambda *_: None, models=lambda *_: None)
+    session._services.processes = {GATEWAY: SimpleNamespace(first_exit=None, phase="running", detail="")}
+    session._services.url = lambda name: url
+    reader: Any = SimpleNamespace(snapshot=SimpleNamespace(routes={}))
+    return session._rounds(SimpleNamespace(reconcile=reconcile), supervisor, reader)  # type: ignore[no-any-return]
+
+
 async def test_a_process_that_cannot_be_kept_running_by_a_fault_ends_the_session(session: Any) -> None:
     rested = asyncio.Event()
 
@@ -73,16 +83,10 @@ async def test_a_process_that_cannot_be_kept_running_by_a_fault_ends_the_session
         asyncio.get_running_loop().call_later(0.01, rested.set)  # when the round is over and the session rests
         return {}
 
-    session._models = SimpleNamespace(current=None)
-    session._console = SimpleNamespace(services=lambda *_: None, models=lambda *_: None)
-    session._services.processes = {GATEWAY: SimpleNamespace(first_exit=None, phase="running", detail="")}
-    session._services.url = lambda name: None
-    reader = SimpleNamespace(snapshot=SimpleNamespace(routes={}))
-
     async def serve() -> None:
         async with Supervisor() as supervisor:
             supervisor.supervise("odd", command, session._wake.set)
-            await session._rounds(SimpleNamespace(reconcile=reconcile), supervisor, reader)
+            await rounds(session, reconcile, supervisor)
 
     serving = asyncio.create_task(serve())
     await asyncio.wait([serving], timeout=30)
@@ -94,12 +98,12 @@ async def test_a_process_that_cannot_be_kept_running_by_a_fault_ends_the_session
 
 async def test_a_model_that_is_taken_out_of_the_file_while_a_round_goes_on_ends_nothing(session: Any) -> None:
     both, one = Desired((desired_model("a"), desired_model("b"))), Desired((desired_model("a"),))
-    rounds: list[Desired] = []
+    seen: list[Desired] = []
 
     async def reconcile(desired: Desired, _before: object) -> dict[str, object]:
-        rounds.append(desired)
+        seen.append(desired)
         session._models.current = one  # what reading the file does, whenever it has changed
-        if len(rounds) == 2:
+        if len(seen) == 2:
             session._stopping.set()
         session._wake.set()
         return {model.id: ready(model.id) for model in desired.models}
@@ -107,11 +111,8 @@ async def test_a_model_that_is_taken_out_of_the_file_while_a_round_goes_on_ends_
     answers = io.StringIO()
     session._models = SimpleNamespace(current=both)
     session._console = Console(io.StringIO(), answers, Caller(Path("python")))
-    session._services.processes = {GATEWAY: SimpleNamespace(first_exit=None, phase="running", detail="")}
-    session._services.url = lambda name: "http://gateway"
-    reader = SimpleNamespace(snapshot=SimpleNamespace(routes={}))
-    await asyncio.wait_for(session._rounds(SimpleNamespace(reconcile=reconcile), None, reader), 30)
-    assert rounds == [both, one]
+    await asyncio.wait_for(rounds(session, reconcile, url="http://gateway"), 30)
+    assert seen == [both, one]
     report = read_report(session._state.status)
     assert report is not None
     assert [model.model_id for model in report.models] == ["local/a"]
@@ -129,12 +130,7 @@ async def test_rounds_take_half_of_the_time_at_most(session: Any) -> None:
             session._stopping.set()
         return {}
 
-    session._models = SimpleNamespace(current=None)
-    session._console = SimpleNamespace(services=lambda *_: None, models=lambda *_: None)
-    session._services.processes = {GATEWAY: SimpleNamespace(first_exit=None, phase="running", detail="")}
-    session._services.url = lambda name: None
-    reader = SimpleNamespace(snapshot=SimpleNamespace(routes={}))
-    await asyncio.wait_for(session._rounds(SimpleNamespace(reconcile=reconcile), None, reader), 30)
+    await asyncio.wait_for(rounds(session, reconcile), 30)
     assert all(later - earlier >= 0.09 for earlier, later in pairwise(began))
 
 
