@@ -63,7 +63,7 @@ async def test_a_first_signal_asks_and_a_second_one_kills(session: Any, number: 
 
 
 def rounds(session: Any, reconcile: Any, supervisor: Any = None, url: str | None = None) -> Coroutine[Any, Any, None]:
-    """Run rounds beside a gateway that runs, and serves at this URL if any; what they tell goes to the session's console, nowhere without one."""
+    """Run rounds beside a gateway that runs, and serves at this URL if any; without a console nobody is told."""
     session._models = session._models or SimpleNamespace(current=None)
     session._console = session._console or SimpleNamespace(services=lambda *_: None, models=lambda *_: None)
     session._services.processes = {GATEWAY: SimpleNamespace(first_exit=None, phase="running", detail="")}
