@@ -41,10 +41,10 @@ class Client:
         answer = self._connection.getresponse()
         return answer.status, answer.read()
 
-    def chat(self, model: str) -> int:
-        """Ask a model for one token; return the status."""
+    def chat(self, model: str) -> tuple[int, bytes]:
+        """Ask a model for one token; return the status and the body."""
         question = {"role": "user", "content": "Hello!"}
-        return self.ask("POST", "/v1/chat/completions", {"model": model, "messages": [question], "max_tokens": 1})[0]
+        return self.ask("POST", "/v1/chat/completions", {"model": model, "messages": [question], "max_tokens": 1})
 
 
 def condition(item: Object, kind: str = "Ready") -> Object:
@@ -90,10 +90,10 @@ def seconds_until_served(fleet: Fleet, client: Client, name: str, alias: str, *,
     began = time.perf_counter()
     fleet.api.merge(f"{fleet.path}/{name}", {"spec": {"servedNames": [name, alias]}})
     while True:
-        status = client.chat(alias) if awake else client.ask("GET", f"/v1/models/{alias}")[0]
+        status, said = client.chat(alias) if awake else client.ask("GET", f"/v1/models/{alias}")
         if status == 200:
             return time.perf_counter() - began
-        assert status == 404, f"{alias}: {status}"
+        assert status == 404, f"{alias}: {status} {said!r}"
         assert time.perf_counter() - began < 60, f"{alias} is not served"
         time.sleep(0.005)
 
@@ -124,7 +124,8 @@ def after_ready_s(fleet: Fleet, client: Client, names: Sequence[str]) -> list[fl
     with ThreadPoolExecutor(1) as watching:
         for name in names:
             ready = watching.submit(fleet.api.moment_of, _PODS, _is_started, labelSelector=f"{MODEL_LABEL}={name}")
-            assert client.chat(name) == 200, name
+            status, said = client.chat(name)
+            assert status == 200, f"{name}: {status} {said!r}"
             found.append(time.perf_counter() - ready.result())
     return found
 
