@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 
-from conch_contracts.conditions import ON_THE_WAY, ConditionType, Reason
+from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.names import ModelId
 from conch_contracts.records import ModelKind
 from conch_contracts.spec.scaling import ScalingSpec
@@ -26,19 +26,17 @@ from conch_operator.routes.name_claims import names_of
 from conch_operator.scaling.decision import Bounds, Cause, EngineScaler, EnginesSeen
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.scaling.schedule import scheduled_minimum
+from conch_operator.scaling.start_failures import outlasts_a_pause, source_failure, start_failure
 from conch_operator.scaling.starts import StartTimes
 from conch_operator.state import (
     Desired,
     DesiredModel,
     EngineName,
-    EnginePhase,
     Fault,
     Observed,
     ObservedEngine,
-    ProbeVerdict,
     Scaled,
     SourceFacts,
-    SourceFault,
 )
 from conch_operator.timestamps import timestamp
 
@@ -48,18 +46,6 @@ _AT_ONCE = 50
 
 _OF_NO_ENGINE = frozenset({"scaling", "replicas", "routing", "progress_deadline", "served_names", "default"})
 """Fields of a spec that change nothing about its engines: an edit of these starts none."""
-
-_BEFORE_A_START = frozenset(
-    {
-        Reason.REJECTED,
-        Reason.UNSCHEDULABLE,
-        Reason.SECRET_NOT_FOUND,
-        Reason.CLAIM_NOT_FOUND,
-        Reason.CONFIG_MAP_NOT_FOUND,
-        Reason.VOLUME_NOT_MOUNTED,
-    }
-)
-"""What is over when it is not said any more; an engine that is tried again and again has failed until one answers."""
 
 Wake = Callable[[ModelId, Scaled, Callable[[], None]], None]
 """Starts so many engines of a resting model before the next round; calls the last argument when that is done."""
@@ -93,14 +79,16 @@ class _Model:
     seen: EnginesSeen = field(default_factory=EnginesSeen)
     began_s: dict[EngineName, float | None] | None = None
     """When each engine was first seen that does not answer yet; None for one that has."""
+    answered: dict[EngineName, int] = field(default_factory=dict)
+    """The incarnation of each engine that answered last."""
     wish: _Wish | None = None
     complete: bool = False
     """Whether every gateway has said what there is to do for it."""
     drained_since_s: float | None = None
     edited: bool = False
     """Whether only an engine of an earlier spec has answered."""
-    readable: bool = True
-    """Whether nothing is known to be wrong with the folder."""
+    unreadable: Fault | None = None
+    """What is wrong with the folder."""
     storable: bool = True
     """Whether the registry holds all that a request needs while no engine runs."""
     failure: Fault | None = None
@@ -236,9 +224,9 @@ class Autoscaler(BackgroundLoops):
         known = self._models.get(model.id)
         if known is None or known.deployed.uid != model.uid:
             known = self._found(model, engines, before)
-        updated = observed.updated_engines_of(model.id) if model.id in observed.specs else engines
         spec = known.spec if known.deployed is model else _spec_of(model)
-        if known.spec != spec:  # which engines are of this spec the next round can tell
+        updated = _updated(known, engines, observed) if known.spec == spec else None
+        if updated is None:  # which engines are of this spec the next round can tell
             # Nobody here starts an engine to see what an edit is worth where somebody else decides.
             known.edited = known.edited or known.proven
             known.spec, known.proven = spec, known.proven and model.deployment.spec.waits_for_others
@@ -250,10 +238,15 @@ class Autoscaler(BackgroundLoops):
             known.patience_from_s = now
         self._time_starts(known, engines, now)
         self._watch_wish(known, engines, now)
-        known.storable, known.readable = _is_storable(model, observed), _is_readable(model, observed)
-        ready, failure = sum(engine.ready for engine in engines), _failure(updated, observed, model)
-        lasts = known.failure is not None and known.failure.reason not in _BEFORE_A_START
-        known.failure = failure or (known.failure if ready == 0 and known.scaler.desired > 0 and lasts else None)
+        known.storable, known.unreadable = _is_storable(model, observed), source_failure(model, observed)
+        known.answered = {
+            engine.name: engine.engine.incarnation if engine.ready else known.answered.get(engine.name, -1)
+            for engine in engines
+        }
+        failure = None if updated is None else start_failure(model, updated, observed, known.answered)
+        ready = sum(engine.ready for engine in engines)
+        lasts = updated is not None and ready == 0 and known.scaler.desired > 0 and outlasts_a_pause(known.failure)
+        known.failure = failure or (known.failure if lasts else None)
         known.seen = EnginesSeen(ready, failing=failure is not None)
         serving = [engine for engine in engines if engine.ready and engine.stays]
         if not (known.scaler.draining and serving and all(engine.withdrawn for engine in serving)):
@@ -309,6 +302,7 @@ class Autoscaler(BackgroundLoops):
         patience_s = known.deployed.deployment.spec.progress_deadline
         on_time = known.seen.ready > 0 or self._book.clock() - known.patience_from_s < patience_s
         hopes = known.failure is None and (scaler.desired == 0 or on_time)
+        failure = known.failure or (None if known.proven else known.unreadable)
         return Scaled(
             engines=scaler.desired,
             draining=scaler.draining,
@@ -316,8 +310,8 @@ class Autoscaler(BackgroundLoops):
             changed_at=known.scaled_at,
             start_s=known.starts.measured_s,
             wakes=known.proven and hopes,
-            tries_edit=known.edited and known.readable and hopes,
-            failure=None if known.failure is None else known.failure.message,
+            tries_edit=known.edited and known.unreadable is None and hopes,
+            failure=None if failure is None else failure.message,
             taken=self._book.taken(known.deployed.id),
         )
 
@@ -353,23 +347,8 @@ def _is_storable(model: DesiredModel, observed: Observed) -> bool:
     return model.id in observed.routes or model.id in observed.routed
 
 
-def _is_readable(model: DesiredModel, observed: Observed) -> bool:
-    facts = observed.sources.get(model.id)
-    return not isinstance(facts, SourceFault) or facts.reason in ON_THE_WAY
-
-
-def _failure(engines: tuple[ObservedEngine, ...], observed: Observed, model: DesiredModel) -> Fault | None:
-    """Return why an engine does not start, where that is not only a matter of time."""
-    if (rejected := observed.rejected.get(model.id)) is not None:
-        return rejected
-    for engine in engines:
-        if engine.engine.fault is not None and engine.engine.fault.reason not in ON_THE_WAY:
-            return engine.engine.fault
-        if engine.engine.phase is EnginePhase.EXITED:
-            return Fault(Reason.ENGINE_EXITED, f"The engine {engine.engine.detail}")
-        if engine.probe.verdict in (ProbeVerdict.FAILING, ProbeVerdict.DEAD) and engine.probe.reason not in (
-            *ON_THE_WAY,
-            Reason.ENGINE_UNREACHABLE,
-        ):
-            return Fault(engine.probe.reason, engine.probe.message)
-    return None
+def _updated(known: _Model, engines: tuple[ObservedEngine, ...], observed: Observed) -> tuple[ObservedEngine, ...]:
+    """Return the engines that show what the spec is worth as it is now."""
+    if known.deployed.id in observed.specs:
+        return observed.updated_engines_of(known.deployed.id)
+    return () if known.edited else engines

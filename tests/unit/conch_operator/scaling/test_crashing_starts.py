@@ -57,10 +57,7 @@ async def test_requests_wait_for_the_first_engine_of_an_edit_until_it_fails(scen
     await at_rest(scene)
     await scene.lives(60)
     scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
-    scene.model = scene.world.model(
-        **scene.model.deployment.spec.model_dump(by_alias=True, exclude_unset=True, mode="json")
-        | {"engine": {"cpu": {"maxBatchSize": 3}}}
-    )
+    edited(scene, engine={"cpu": {"maxBatchSize": 3}})
     assert not (await scene.lives(2, held=1)).ready, "since no engine of it has answered"
     assert (scene.route.wakes, scene.route.start_failed) == (True, None)
     ((name, engine),) = scene.world.cluster.running.items()
@@ -70,3 +67,50 @@ async def test_requests_wait_for_the_first_engine_of_an_edit_until_it_fails(scen
     scene.world.cluster.running[name] = replace(engine, incarnation=2)
     scene.world.willing.gone = set()
     assert (await scene.lives(3, held=1)).ready
+
+
+async def test_a_good_edit_is_waited_for_though_the_one_before_it_has_failed(scene: Scene) -> None:
+    await at_rest(scene)
+    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    edited(scene, engine={"cpu": {"maxBatchSize": 3}})
+    await scene.lives(2, held=1)
+    ((name, engine),) = scene.world.cluster.running.items()
+    scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.EXITED, detail="ended with status 1.")
+    await scene.lives(2, held=1)
+    assert scene.route.start_failed is not None
+    edited(scene, engine={"cpu": {"maxBatchSize": 4}})
+    for _ in range(3):  # in the first of these rounds the engines are still those of the edit before
+        await scene.lives(1, held=1)
+        assert (scene.route.wakes, scene.route.start_failed) == (True, None)
+    scene.world.willing.gone = set()
+    assert (await scene.lives(3, held=1)).ready
+
+
+async def test_an_engine_that_ends_after_it_answered_has_not_failed_to_start(scene: Scene) -> None:
+    await scene.lives(5, held=1)
+    ((name, engine),) = scene.world.cluster.running.items()
+    scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.EXITED, detail="was ended by signal 9.")
+    await scene.lives(1, held=1)
+    assert scene.addresses == []
+    assert (scene.route.wakes, scene.route.start_failed) == (True, None), "requests wait for its next start"
+    again = replace(engine, incarnation=engine.incarnation + 1)
+    scene.world.willing.gone = {engine.grpc}
+    scene.world.cluster.running[name] = again
+    await scene.lives(1, held=1)
+    assert (scene.route.wakes, scene.route.start_failed) == (True, None)
+    scene.world.cluster.running[name] = replace(again, phase=EnginePhase.EXITED, detail="ended with status 1.")
+    await scene.lives(1, held=1)
+    assert scene.route.start_failed is not None, "since this time it has not answered"
+
+
+async def test_an_edit_whose_folder_is_missing_is_refused_with_a_reason_at_once(scene: Scene) -> None:
+    await at_rest(scene)
+    edited(scene, source={"path": "nowhere"})
+    for _ in range(3):
+        await scene.lives(1, held=1)
+        assert scene.route.start_failed is not None
+
+
+def edited(scene: Scene, **spec: object) -> None:
+    said = scene.model.deployment.spec.model_dump(by_alias=True, exclude_unset=True, mode="json")
+    scene.model = scene.world.model(**said | spec)

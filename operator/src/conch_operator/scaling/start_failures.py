@@ -1,0 +1,68 @@
+"""Pure: why no engine of a model starts, where that is not only a matter of time."""
+
+from collections.abc import Iterable, Mapping
+
+from conch_contracts.conditions import ON_THE_WAY, Reason
+from conch_operator.state import (
+    DesiredModel,
+    EngineName,
+    EnginePhase,
+    Fault,
+    Observed,
+    ObservedEngine,
+    ProbeVerdict,
+    SourceFault,
+)
+
+_BEFORE_A_START = frozenset(
+    {
+        Reason.REJECTED,
+        Reason.UNSCHEDULABLE,
+        Reason.SECRET_NOT_FOUND,
+        Reason.CLAIM_NOT_FOUND,
+        Reason.CONFIG_MAP_NOT_FOUND,
+        Reason.VOLUME_NOT_MOUNTED,
+    }
+)
+"""What is over when it is not said any more."""
+
+
+def start_failure(
+    model: DesiredModel,
+    engines: Iterable[ObservedEngine],
+    observed: Observed,
+    answered: Mapping[EngineName, int],
+) -> Fault | None:
+    """Return why none of these engines starts; `answered`: the incarnation of each that answered last.
+
+    One that answered and then ended, or fell silent, has not failed to start: it is started again, and may well answer.
+    """
+    if (rejected := observed.rejected.get(model.id)) is not None:
+        return rejected
+    for engine in engines:
+        if (fault := engine.engine.fault) is not None and fault.reason not in ON_THE_WAY:
+            return fault
+        has_answered = answered.get(engine.name) == engine.engine.incarnation
+        if engine.engine.phase is EnginePhase.EXITED and not has_answered:
+            return Fault(Reason.ENGINE_EXITED, f"The engine {engine.engine.detail}")
+        if _is_refused(engine, has_answered=has_answered):
+            return Fault(engine.probe.reason, engine.probe.message)
+    return None
+
+
+def source_failure(model: DesiredModel, observed: Observed) -> Fault | None:
+    """Return what is wrong with a model's folder; None where nothing is known to be."""
+    facts = observed.sources.get(model.id)
+    return facts if isinstance(facts, SourceFault) and facts.reason not in ON_THE_WAY else None
+
+
+def outlasts_a_pause(failure: Fault | None) -> bool:
+    """Return whether a failure stands while nothing tells of it: one of an engine that is tried again and again."""
+    return failure is not None and failure.reason not in _BEFORE_A_START
+
+
+def _is_refused(engine: ObservedEngine, *, has_answered: bool) -> bool:
+    verdict = engine.probe.verdict
+    if verdict is ProbeVerdict.FAILING or (verdict is ProbeVerdict.DEAD and not has_answered):
+        return engine.probe.reason not in (*ON_THE_WAY, Reason.ENGINE_UNREACHABLE)
+    return False
