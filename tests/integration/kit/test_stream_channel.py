@@ -15,6 +15,7 @@ from tritonclient.grpc.service_pb2_grpc import (
 )
 
 from conch_contracts.names import EngineAddress
+from conch_kit.triton import stream_channel as module
 from conch_kit.triton.message_limits import MAX_MESSAGE_BYTES
 from conch_kit.triton.message_parsing import MessageTooLarge
 from conch_kit.triton.stream_call import CallFailed, StreamCall
@@ -191,6 +192,18 @@ async def test_a_lost_server_breaks_its_calls_and_is_found_again(engine: Engine)
         assert lost.value.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
         async with _serving(engine, port):
             assert await _texts(channel.call(_request("count 1"), timeout_s=60)) == ["0"]
+
+
+async def test_a_server_that_has_greeted_may_be_silent_for_longer_than_a_greeting_takes(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_GREETING_S", 0.3)
+    async with _serving(engine) as (_, port), _channel(port) as channel:
+        running = channel.call(_request("wait"), timeout_s=60)
+        assert await running.read() == _message("first")
+        await asyncio.sleep(module._GREETING_S)
+        engine.go_on.set()
+        assert await _texts(running) == ["last"]
 
 
 async def test_a_call_that_is_cancelled_while_nobody_answers_is_not_sent_later(engine: Engine) -> None:

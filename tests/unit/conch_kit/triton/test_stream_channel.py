@@ -85,3 +85,16 @@ async def test_who_calls_where_nobody_listens_hears_so_and_later_calls_are_tried
     channel.call(pb.ModelInferRequest(), timeout_s=60)
     await eventually(lambda: server.connections == 1, "the connection")
     await channel.close()
+
+
+async def test_a_server_that_takes_connections_and_says_nothing_is_left(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_GREETING_S", 0.05)
+    channel = StreamChannel(EngineAddress(f"127.0.0.1:{server.port}"))
+    call = channel.call(pb.ModelInferRequest(), timeout_s=60)
+    with pytest.raises(CallFailed, match="takes connections and says nothing") as failed:
+        await asyncio.wait_for(call.read(), 30)
+    assert failed.value.code is grpc.StatusCode.UNAVAILABLE
+    await eventually(lambda: server.connections == 0, "its end")
+    await channel.close()

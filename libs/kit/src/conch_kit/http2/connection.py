@@ -81,10 +81,11 @@ class Http2Connection(asyncio.Protocol):
         self._rest = b""
         self._left = FRAMES_A_TURN
         self._behind = False
-        self._greeted = False
         self._block: OpenBlock | None = None
         self._not_given_back = 0
         self.usable = True
+        self.greeted = False
+        """Whether the server has sent its first word, the settings."""
 
     @property
     def busy(self) -> bool:
@@ -126,9 +127,9 @@ class Http2Connection(asyncio.Protocol):
             except ProtocolViolation as error:
                 self._leave(error)
 
-    def close(self) -> None:
+    def close(self, why: str = "The connection was closed.") -> None:
         """Close the connection; what is open breaks."""
-        self._end("The connection was closed.", ErrorCode.NO_ERROR)
+        self._end(why, ErrorCode.NO_ERROR)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin with this side's settings."""
@@ -166,7 +167,7 @@ class Http2Connection(asyncio.Protocol):
                     break
                 payload, at = buffer[at + frames.HEAD_BYTES : end], end
                 self._left -= 1
-                if kind == FrameKind.DATA and self._greeted and self._block is None:
+                if kind == FrameKind.DATA and self.greeted and self._block is None:
                     self._data(flags, stream & frames.LARGEST_STREAM, payload)
                 else:
                     self._frame(kind, flags, stream & frames.LARGEST_STREAM, payload)
@@ -192,7 +193,7 @@ class Http2Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
-        if not self._greeted and (kind != FrameKind.SETTINGS or flags & frames.ACK):
+        if not self.greeted and (kind != FrameKind.SETTINGS or flags & frames.ACK):
             raise ProtocolViolation("It does not speak HTTP/2.")
         if self._block is not None and (kind != FrameKind.CONTINUATION or stream != self._block.stream):
             raise ProtocolViolation("A header block was interrupted.")
@@ -300,7 +301,7 @@ class Http2Connection(asyncio.Protocol):
             raise ProtocolViolation("A frame has a wrong size.", ErrorCode.FRAME_SIZE_ERROR)
         if len(payload) > MAX_SETTINGS * frames.SETTING_BYTES:
             raise ProtocolViolation("A frame has too many settings.", ErrorCode.ENHANCE_YOUR_CALM)
-        self._greeted = True
+        self.greeted = True
         entries = frames.settings_in(payload)
         self._left -= len(entries)
         for number, value in entries:

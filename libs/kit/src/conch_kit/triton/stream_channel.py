@@ -18,6 +18,8 @@ from conch_kit.triton.stream_call import StreamCall
 
 _PATH = f"/{pb.DESCRIPTOR.services_by_name['GRPCInferenceService'].full_name}/ModelStreamInfer"
 _CONNECT_S = 2.0
+_GREETING_S = 5.0
+"""How long a server may take to say its first word on a connection: one that has started does at once."""
 _UNANSWERED_MS = 20_000
 """How long the kernel tries to bring bytes to a machine that acknowledges none."""
 
@@ -75,6 +77,7 @@ class StreamChannel:
         if self._connection is not None:
             self._replaced.add(self._connection)
         self._connection = connection
+        asyncio.get_running_loop().call_later(_GREETING_S, self._leave_unless_greeted, connection)
         waiting, self._waiting = self._waiting, []
         for call, head, body in waiting:
             call.send(connection, head, body)
@@ -87,6 +90,10 @@ class StreamChannel:
             with suppress(OSError):
                 return await loop.create_connection(lambda: Http2Connection(self._lost), host, port)
         return await loop.create_connection(lambda: Http2Connection(self._lost), *last)
+
+    def _leave_unless_greeted(self, connection: Http2Connection) -> None:
+        if not connection.greeted:
+            connection.close(f"The engine at {self._authority} takes connections and says nothing.")
 
     def _fail(self, message: str) -> None:
         waiting, self._waiting = self._waiting, []
