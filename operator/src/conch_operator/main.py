@@ -54,6 +54,10 @@ PATIENCE_S = 0.02
 another, so more would only let each model wait for the slowest call about any other."""
 
 
+_REDIS_S = 1.0
+"""How long Redis may take for a command: while a round of many models holds the loop, its answer is not seen."""
+
+
 def main() -> int:
     """Run the operator and return its exit status."""
     try:
@@ -120,7 +124,7 @@ class Operator:
             enter = stack.enter_async_context
             api = await enter(CachingApi(leadership.is_held, Attempts(), settings.watch_stale_s))
             agents = await enter(Agents(AgentTokens(settings.internal_token)))
-            redis = await enter(RedisClient(settings.redis_url))
+            redis = await enter(RedisClient(settings.redis_url, command_timeout_s=_REDIS_S))
             reader = await enter(RegistryReader(redis, pools=tuple(Pool)))
             triton = await enter(bounded_client())
             changed = asyncio.Event()

@@ -10,7 +10,6 @@ import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
 from typing import Protocol, TypeVar
 
 from conch_contracts.names import Digest, ModelId, ServedName
@@ -48,7 +47,8 @@ RETRY_S = 0.25
 """After which the registry is asked once more: a Redis that is slow for a moment makes no model unready."""
 
 PATIENCE_S = 5.0
-"""How long the registry may fail before a model is unready whose route stands there as it is to be."""
+"""How long the registry may fail before a model is unready whose route stands there as it is to be; it counts from the
+first round that found it so."""
 _UNDERWAY = "it is still being fetched"
 T = TypeVar("T")
 
@@ -172,8 +172,11 @@ class Reconciler:
         self._ports = ports
         self._retry_s = retry_s
         self._patience_s = patience_s
-        self._written: tuple[Mapping[ModelId, RoutedModel], float] = {}, -inf
-        """The routes that were written last, and when."""
+        self._written: Mapping[ModelId, RoutedModel] | None = None
+        """The routes that were written last."""
+        self._failing_since_s: float | None = None
+        """When the first round failed to write them after that."""
+        self._round_in = background.changed_in
         self._withdrawals = Withdrawals(longest_withdrawal_s)
         self._storing: CallsInFlight[Digest, str | None] = CallsInFlight(background)
         self._unstored: Mapping[Digest, str] = {}
@@ -323,10 +326,13 @@ class Reconciler:
         now_s = self._ports.clock()
         self._withdrawals.note(steps.withdraw, None if written is None else written.revision, now_s)
         if written is not None:
-            self._written = written.routes, now_s
+            self._written, self._failing_since_s = written.routes, None
             return Published(frozenset(written.routes))
-        routes, written_s = self._written
-        if now_s - written_s >= self._patience_s:
+        if self._failing_since_s is None:
+            self._failing_since_s = now_s
+            self._round_in(self._patience_s)
+        routes = self._written
+        if routes is None or now_s - self._failing_since_s >= self._patience_s:
             return Published(frozenset(), error)
         return Published(frozenset(model for model, routed in steps.routes.items() if routes.get(model) == routed))
 
