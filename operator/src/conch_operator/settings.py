@@ -101,6 +101,8 @@ class EngineSettings(_Part):
     """How long an engine that ends may go on with the answers that it has begun: as long as gateways and workers may,
     so that a rollout cuts no answer that they let through. A long drain slows the deletion of a namespace, too: while
     such a pod remains, Kubernetes looks at the namespace again only after half of that time."""
+    node_wait_seconds: float = Field(default=0.0, ge=0)
+    """How long requests wait for an engine that no node has room for, where the cluster adds nodes; 0: not at all."""
     downloads: DownloadSettings = DownloadSettings()
     addresses: AddressRules | None = None
     """Which addresses ModelDeployments may name; None: any."""

@@ -83,7 +83,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def scaling_scene(folder: Path) -> AsyncIterator[Scene]:
+async def scaling_scene(folder: Path, *, node_wait_s: float = 0.0) -> AsyncIterator[Scene]:
     clock, woken, told = FakeClock(), list[tuple[ModelId, int]](), list[Callable[[], None]]()
     book, measured = DemandBook(clock), CollectorRegistry()
 
@@ -92,7 +92,7 @@ async def scaling_scene(folder: Path) -> AsyncIterator[Scene]:
         told.append(done)
 
     metrics = ScalingMetrics.on(measured)
-    autoscaler = Autoscaler(book, lambda: None, metrics, wake, unix_time=lambda: 1.0)
+    autoscaler = Autoscaler(book, lambda: None, metrics, wake, unix_time=lambda: 1.0, node_wait_s=node_wait_s)
     async with world_of(folder, autoscaler) as world:
         yield Scene(world, clock, book, autoscaler, woken, told, measured, world.model(scaling=FROM_ZERO))
 

@@ -27,6 +27,7 @@ engines:
   initResources: {{ .Values.engines.initResources | toJson }}
   shmSize: {{ .Values.engines.shmSize }}
   drainSeconds: {{ .Values.engines.drainSeconds }}
+  nodeWaitSeconds: {{ .Values.engines.nodeWaitSeconds }}
   downloads:
     env: {{ include "conch.operator.downloadEnv" .Values.engines.downloads }}
     caBundle: {{ include "conch.operator.caBundle" .Values.engines.downloads.caBundle | toJson }}

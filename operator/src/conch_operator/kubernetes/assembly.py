@@ -91,7 +91,13 @@ def ports_of(release: ReleaseFile, opened: Opened, fence: int) -> LeaderPorts:
     pool_pods = PoolPods(api, agents, namespaces, background=background)
     pooled = PooledEngines(kept, pool_pods, agents, background, fence=fence)
     cluster = KubernetesCluster(engines, pooled, sources)
-    autoscaler = Autoscaler(opened.demand, background.changed, opened.metrics.scaling, engines.wake)
+    autoscaler = Autoscaler(
+        opened.demand,
+        background.changed,
+        opened.metrics.scaling,
+        engines.wake,
+        node_wait_s=release.engines.node_wait_seconds,
+    )
     residents = Residents(opened.demand, background.changed, opened.metrics.pools)
     ports = Ports(
         sources=PooledSources(pool_pods, agents, sources, pooled.misplaced, background=background),

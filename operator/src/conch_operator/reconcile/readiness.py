@@ -89,7 +89,12 @@ def tokenizer_is_stored(given: PolicyInput) -> Fault | None:
 def engine_answers(given: PolicyInput) -> Fault | None:
     """Object until a one-token request through at least one engine has succeeded, or can count on one that starts."""
     fault = no_engine_answers(given)
-    return None if fault is not None and given.model.wakes and fault.reason in ON_THE_WAY else fault
+    return None if fault is not None and given.model.wakes and comes(fault) else fault
+
+
+def comes(fault: Fault) -> bool:
+    """Return whether an engine of a model that wakes may come in spite of this: another node may be on its way."""
+    return fault.reason in ON_THE_WAY or fault.reason is Reason.UNSCHEDULABLE
 
 
 def no_engine_answers(given: PolicyInput) -> Fault | None:

@@ -93,6 +93,8 @@ class _Model:
     """Whether the registry holds all that a request needs while no engine runs."""
     failure: Fault | None = None
     """Why an engine does not start, where that is not only a matter of time."""
+    no_node_since_s: float | None = None
+    """Since when no node has room for an engine."""
     told: DesiredModel | None = None
     """What rounds were told of it last: the very same again, as long as nothing of that changes."""
     told_of: DesiredModel | None = None
@@ -114,14 +116,19 @@ class Autoscaler(BackgroundLoops):
         wake: Wake = lambda model, scaled, done: None,
         *,
         unix_time: Callable[[], float] = time.time,
+        node_wait_s: float = 0.0,
     ) -> None:
-        """Make it; `changed` says that a round is due, `wake` starts a resting model's engines before it comes."""
+        """Make it; `changed` says that a round is due, `wake` starts a resting model's engines before it comes.
+
+        An engine that no node has room for has failed to start after `node_wait_s`: the cluster may add one.
+        """
         super().__init__(self._tick)
         self._book = book
         self._changed = changed
         self._metrics = metrics
         self._wake = wake
         self._unix_time = unix_time
+        self._node_wait_s = node_wait_s
         self._models: dict[ModelId, _Model] = {}
         self._gateways: frozenset[str] = frozenset()
         self._orders = count(1)
@@ -244,6 +251,8 @@ class Autoscaler(BackgroundLoops):
             for engine in engines
         }
         failure = None if updated is None else start_failure(model, updated, observed, known.answered)
+        if self._may_get_a_node(known, failure, now):
+            failure = None
         ready = sum(engine.ready for engine in engines)
         lasts = updated is not None and ready == 0 and known.scaler.desired > 0 and outlasts_a_pause(known.failure)
         known.failure = failure or (known.failure if lasts else None)
@@ -270,6 +279,14 @@ class Autoscaler(BackgroundLoops):
         scaler = EngineScaler(max(present, said.desired if said is not None else 0), now, starts)
         scaled_at = said.last_scale_time if said is not None else None
         return _Model(_spec_of(model), model, _bounds_of(model), scaler, starts, proven, scaled_at, now)
+
+    def _may_get_a_node(self, known: _Model, failure: Fault | None, now_s: float) -> bool:
+        """Return whether an engine waits for a node, and has not done so for too long."""
+        if failure is None or failure.reason is not Reason.UNSCHEDULABLE:
+            known.no_node_since_s = None
+            return False
+        known.no_node_since_s = now_s if known.no_node_since_s is None else known.no_node_since_s
+        return now_s - known.no_node_since_s < self._node_wait_s
 
     def _time_starts(self, known: _Model, engines: tuple[ObservedEngine, ...], now_s: float) -> None:
         """Measure from when an engine is first seen until it answers; those that answered before are not measured."""

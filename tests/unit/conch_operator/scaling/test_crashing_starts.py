@@ -4,10 +4,11 @@ One that only had no place to start in has not crashed.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
-from conch_contracts.conditions import Reason
+from conch_contracts.conditions import ConditionType, Reason
 from conch_operator.state import EnginePhase, Fault
-from testkit.scaling_scene import TINY, Scene, at_rest
+from testkit.scaling_scene import TINY, Scene, at_rest, scaling_scene
 
 CRASHES = 3
 LONGER_THAN_REST_S = 120
@@ -51,6 +52,28 @@ async def test_requests_wait_again_for_an_engine_that_has_found_its_place(scene:
     scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.STARTING)
     assert (await scene.lives(2, held=1)).ready
     assert (scene.route.wakes, scene.route.start_failed) == (True, None)
+
+
+async def test_where_nodes_are_added_requests_wait_for_one_as_long_as_was_set(tmp_path: Path) -> None:
+    async with scaling_scene(tmp_path, node_wait_s=30) as scene:
+        await at_rest(scene)
+        scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+        scene.says(held=1)
+        await scene.lives(1, held=1)
+        ((name, engine),) = scene.world.cluster.running.items()
+        full = Fault(Reason.UNSCHEDULABLE, "No node has room.")
+        scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.BLOCKED, fault=full)
+        status = await scene.lives(30, held=1)
+        ready = status.condition(ConditionType.READY)
+        assert ready is not None
+        assert (ready.holds, ready.reason) == (True, Reason.UNSCHEDULABLE)
+        assert ready.message.endswith("Requests wait for an engine that is being started. No node has room.")
+        assert (scene.route.wakes, scene.route.start_failed) == (True, None)
+        assert not (await scene.lives(1, held=1)).ready
+        assert scene.route.start_failed is not None
+        scene.world.willing.gone = set()
+        scene.world.cluster.running[name] = engine
+        assert (await scene.lives(3, held=1)).ready
 
 
 async def test_requests_wait_for_the_first_engine_of_an_edit_until_it_fails(scene: Scene) -> None:
