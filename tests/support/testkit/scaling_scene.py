@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from conch_contracts.names import ModelId
 from conch_contracts.records import GatewayLoad, Route
 from conch_operator.metrics import ScalingMetrics
+from conch_operator.reconcile.calls_in_flight import AWAITED, Background
 from conch_operator.reconcile.reconciler import Reconciler
 from conch_operator.reconcile.status import ModelStatus
 from conch_operator.scaling.autoscaler import Autoscaler
@@ -60,11 +61,12 @@ class Scene:
     def number(self, name: str, **labels: str) -> float | None:
         return self.measured.get_sample_value(f"conch_operator_{name}", labels)
 
-    def begins_anew(self) -> None:
+    def begins_anew(self, background: Background = AWAITED) -> None:
         """Let an operator go on that knows nothing but what is there."""
         self.book = DemandBook(self.clock)
         self.autoscaler = Autoscaler(self.book, lambda: None, ScalingMetrics.on(CollectorRegistry()))
-        self.world.reconciler = Reconciler(replace(self.world.ports, scaling=(self.autoscaler,)), retry_s=0)
+        ports = replace(self.world.ports, scaling=(self.autoscaler,))
+        self.world.reconciler = Reconciler(ports, retry_s=0, background=background)
 
     @property
     def route(self) -> Route:

@@ -293,7 +293,8 @@ class Reconciler:
             )
         except (RegistryUnavailable, RegistryError) as unavailable:
             return self._unstored, str(unavailable)
-        underway = dict.fromkeys(self._storing.waiting, _UNDERWAY)
+        routed = {route.tokenizer_digest for route in observed.routes.values()}  # so it is there, as far as is known
+        underway = dict.fromkeys(self._storing.waiting - routed, _UNDERWAY)
         causes = {**underway, **self._unstored, **said}
         self._unstored = {
             digest: cause for digest, cause in causes.items() if digest in tokenizers and cause is not None

@@ -1,14 +1,18 @@
 """Rounds of a model that scales: it proves itself, rests, wakes and tells the truth meanwhile."""
 
+import asyncio
 from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
 
 from conch_contracts.conditions import ConditionType, Reason
+from conch_contracts.names import Digest
 from conch_contracts.records import GatewayLoad
 from conch_kit.registry.liveness import EXPIRY_S
 from conch_operator.reconcile import status
+from conch_operator.reconcile.calls_in_flight import Background
+from conch_operator.reconcile.reconciler import Reconciler
 from conch_operator.routes import known_routes
 from conch_operator.state import EnginePhase
 from testkit.scaling_scene import FROM_ZERO, TINY, Scene, at_rest, followed
@@ -195,6 +199,30 @@ async def test_an_edit_of_a_model_at_rest_proves_itself_first(scene: Scene) -> N
     assert scene.route.wakes, "since one of the spec before has answered: requests wait for it"
     scene.world.willing.gone = set()
     assert (await scene.lives(4)).ready
+
+
+async def test_a_registry_that_is_slow_to_say_whether_it_has_the_tokenizer_starts_no_engine(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, has = asyncio.Event(), scene.world.registry.has
+
+    async def slow(digest: Digest) -> bool:
+        await asked.wait()
+        return await has(digest)
+
+    background = Background(patience_s=0.01)
+    scene.world.reconciler = Reconciler(scene.world.ports, retry_s=0, background=background)
+    await at_rest(scene)
+    monkeypatch.setattr(scene.world.registry, "has", slow)
+    for takeover in (False, True):
+        if takeover:
+            scene.begins_anew(background)
+        status = await scene.lives(3)
+        assert (status.ready, status.wanted_replicas, scene.world.cluster.running) == (True, 0, {})
+    scene.world.registry.stored.clear()
+    asked.set()
+    await scene.lives(1)
+    assert scene.world.registry.stored == {scene.world.registry.tokenizer()}, "it is stored again"
 
 
 async def test_an_edit_that_changes_no_engine_leaves_a_model_at_rest_where_it_can_be_woken(scene: Scene) -> None:
