@@ -141,7 +141,7 @@ def _pool_columns() -> list[Schema]:
         {"name": "Reason", "type": "string", "jsonPath": f"{ready}.reason"},
         {"name": "Loaded", "type": "integer", "jsonPath": ".status.loaded", "description": "Models that are loaded."},
         {"name": "Models", "type": "integer", "jsonPath": ".status.models", "description": "Models that are placed."},
-        {"name": "Used", "type": "integer", "jsonPath": ".status.memoryBytes", "description": "Bytes, as measured."},
+        {"name": "Used", "type": "string", "jsonPath": ".status.memoryUsed", "description": "Memory, as measured."},
         {"name": "Memory", "type": "string", "jsonPath": ".spec.memory"},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
         {"name": "Message", "type": "string", "jsonPath": f"{ready}.message"},

@@ -78,6 +78,7 @@ def test_three_are_answered_in_the_room_of_two_by_the_one_pod_of_their_pool(worl
     status = said(world)
     assert (status["models"], len(status["residents"])) == (len(NAMES), ROOM)
     assert status["memoryBytes"] == sum(resident["memoryBytes"] for resident in status["residents"]) > 1024**2
+    assert status["memoryUsed"] == f"{round(status['memoryBytes'] / 1024**2)}Mi"
     ready = status["conditions"][0]
     assert (ready["type"], ready["status"], ready["reason"]) == ("Ready", "True", "Ready")
     scaling = world.namespace.get("modeldeployment", NAMES[0])["status"]["scaling"]

@@ -73,6 +73,8 @@ class EnginePoolStatus(BaseModel):
     """How many of them are loaded."""
     memory_bytes: Annotated[int, Field(ge=0)] = 0
     """How much memory these take together, as measured."""
+    memory_used: Annotated[str, Field(max_length=20)] = "0Mi"
+    """The same for people, in Mi."""
     residents: Annotated[
         tuple[Resident, ...],
         Field(

@@ -20,6 +20,7 @@ from conch_operator.timestamps import timestamp
 
 log = logging.getLogger(__name__)
 
+_MIB = 1024**2
 MOST_RESIDENTS = 1000
 """So many the status of a pool names at most, as its schema says."""
 
@@ -105,11 +106,13 @@ def pool_status(
         )
         conditions = set_condition(conditions, new)
     sizes = {engine.model.partition("/")[2]: engine.memory_bytes for engine in loaded}
+    taken = sum(size or 0 for size in sizes.values())
     status = EnginePoolStatus(
         observed_generation=generation,
         models=placed,
         loaded=len(sizes),
-        memory_bytes=sum(size or 0 for size in sizes.values()),
+        memory_bytes=taken,
+        memory_used=f"{round(taken / _MIB)}Mi",
         residents=tuple(
             Resident(name=name, memory_bytes=size) for name, size in sorted(sizes.items())[:MOST_RESIDENTS]
         ),

@@ -257,7 +257,7 @@ def test_a_pool_that_another_version_has_written_is_read_as_far_as_it_can_be() -
 
 def test_a_status_says_what_is_loaded_and_does_not_change_by_itself() -> None:
     said = pool_status(item(), None, None, [loaded()], 3, "2026-01-01T00:00:00Z")
-    assert (said["models"], said["loaded"], said["memoryBytes"]) == (3, 1, 7)
+    assert (said["models"], said["loaded"], said["memoryBytes"], said["memoryUsed"]) == (3, 1, 7, "0Mi")
     assert said["residents"] == [{"name": "tiny", "memoryBytes": 7}]
     again = pool_status(item() | {"status": said}, None, None, [loaded()], 3, "2026-01-01T00:00:01Z")
     assert again == said
