@@ -54,6 +54,8 @@ PATIENCE_S = 0.02
 another, so more would only let each model wait for the slowest call about any other."""
 
 
+_SWITCH_S = 0.001
+"""How long a thread that works out a round's plan or statuses may keep the loop from a turn."""
 _REDIS_S = 1.0
 """How long Redis may take for a command: while a round of many models holds the loop, its answer is not seen."""
 
@@ -67,6 +69,7 @@ def main() -> int:
     except StartupError as error:
         sys.stderr.write(f"conch-operator: {error}\n")
         return 1
+    sys.setswitchinterval(_SWITCH_S)
     log.info("Starting.", extra={"settings": redacted(settings)})
     return run(Operator(settings, release).run())
 

@@ -152,5 +152,5 @@ def _at_rest(name: str, book: DemandBook, decided: asyncio.Event) -> Autoscaler:
         conditions=(rests,),
     )
     observed = Observed(routes={model.id: route(name)}, gateways=frozenset({"g"}))
-    autoscaler.apply(Desired((model,)), observed, {model.id: status})
+    await autoscaler.apply(Desired((model,)), observed, {model.id: status})
     return autoscaler

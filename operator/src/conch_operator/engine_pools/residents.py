@@ -67,7 +67,7 @@ class Residents(BackgroundLoops):
         """Whether a model is about to go, or one that fits waits for its turn: that is decided by the time, too."""
         self._orders = count(1)
 
-    def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
+    async def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
         """Return the models, those of pools with what was decided about each."""
         self._gateways, self._refused = observed.gateways, observed.rejected
         placed = {model.id: model for model in desired.models if model.deployment.pool_id is not None}

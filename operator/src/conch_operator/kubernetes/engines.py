@@ -10,6 +10,7 @@ from functools import partial
 from conch_contracts.conditions import Reason
 from conch_contracts.names import MODEL_LABEL, OPERATOR, SERVING_GATE, ModelId
 from conch_contracts.spec.source import CLIMBS
+from conch_kit.turns import in_turns
 from conch_operator.agent.messages import RESTART_PATH, WITHDRAWN_PATH
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import (
@@ -170,8 +171,9 @@ class KubernetesEngines:
         self._take_over_decisions()
         await self._waking.run({})  # a fault in one that has ended is this round's
         unmade: dict[ModelId, Fault] = {}
-        groups = {made.key: (models, made) for models, made in self._to_make(steps, unmade)}
-        to_do = {key: partial(self._make, *group) for key, group in groups.items() if not self._is_made(*group)}
+        groups = {made.key: (models, made) async for models, made in in_turns(self._to_make(steps, unmade))}
+        to_make = [group async for group in in_turns(groups.values()) if not self._is_made(*group)]
+        to_do = {group[1].key: partial(self._make, *group) for group in to_make}
         said = await self._making.run(to_do)
         self._made = {key: made for key, made in (self._made | said).items() if key in groups}
         wanted_by = [(key, model) for key, (models, _) in groups.items() for model in models]

@@ -132,7 +132,7 @@ class Reservations(Protocol):
 class Scaling(Protocol):
     """Decides how many engines models have, where their load decides it."""
 
-    def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
+    async def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
         """Return the models with what was decided about each."""
 
 
@@ -201,16 +201,15 @@ class Reconciler:
         unstored, error = await self._store_bundles(desired, observed)
         observed = replace(observed, unstored=unstored, rejected=self._acted.rejected, specs=self._acted.specs)
         for scaling in self._ports.scaling:
-            desired = scaling.apply(desired, observed, before)
-        await asyncio.sleep(0)  # a wish that comes meanwhile waits for no whole round of many models
-        steps = self._ports.plan(desired, observed)
+            desired = await scaling.apply(desired, observed, before)
+        # What takes long with many models is done beside the loop: who is held, or wished for, need not wait for it.
+        steps = await asyncio.to_thread(self._ports.plan, desired, observed)
         for reason in steps.why:
             log.debug(reason)
         acted = self._acted = await self._ports.cluster.act(steps)
         observed = replace(observed, rejected=acted.rejected, specs=acted.specs, unapplied=acted.unapplied)
         published = await self._publish(steps, observed, error)
-        await asyncio.sleep(0)
-        return describe(desired, observed, published, before, timestamp(), self._unchanged)
+        return await asyncio.to_thread(describe, desired, observed, published, before, timestamp(), self._unchanged)
 
     def engine_started(self, engine: ClusterEngine) -> None:
         """Begin to ask an engine that runs since a round looked."""

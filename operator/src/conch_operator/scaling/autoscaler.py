@@ -19,6 +19,7 @@ from conch_contracts.names import ModelId
 from conch_contracts.records import ModelKind
 from conch_contracts.spec.scaling import ScalingSpec
 from conch_kit.background_loops import BackgroundLoops
+from conch_kit.turns import in_turns
 from conch_operator.metrics import EnginesOfModel, ScalingMetrics
 from conch_operator.reconcile.status import ModelStatus, Statuses
 from conch_operator.routes.engine_contract import contract_of
@@ -41,9 +42,6 @@ from conch_operator.state import (
 from conch_operator.timestamps import timestamp
 
 _TICK_S = 1.0
-_AT_ONCE = 50
-"""Models that are decided about in one go; a wish need not wait for those of all others."""
-
 _OF_NO_ENGINE = frozenset({"scaling", "replicas", "routing", "progress_deadline", "served_names", "default"})
 """Fields of a spec that change nothing about its engines: an edit of these starts none."""
 
@@ -134,21 +132,27 @@ class Autoscaler(BackgroundLoops):
         self._orders = count(1)
         self._shown: list[EnginesOfModel] = []
 
-    def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
-        """Return the models with the number of engines that each is to have now."""
+    async def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
+        """Return the models with the number of engines that each is to have now.
+
+        Others have turns meanwhile, so a wish may be decided about in the middle of it.
+        """
         self._gateways = observed.gateways
         scaled = [model for model in desired.models if _is_kept(model)]
-        self._models = {model.id: self._looked_at(model, observed, before.get(model.id)) for model in scaled}
-        for known in self._models.values():
-            self._decide(known)
-        models = tuple(
-            self._scaled(self._models[model.id]) if model.id in self._models else model for model in desired.models
-        )
-        shown = [self._engines_of(known, desired, observed) for known in self._models.values()]
+        looked = {model.id: self._looked_at(model, observed, before.get(model.id)) async for model in in_turns(scaled)}
+        self._models = looked
+        models: list[DesiredModel] = []
+        shown: list[EnginesOfModel] = []
+        async for model in in_turns(desired.models):
+            known = self._models.get(model.id)
+            if known is not None:
+                self._decide(known)
+                shown.append(self._engines_of(known, desired, observed))
+            models.append(model if known is None else self._scaled(known))
         if shown != self._shown:
             self._shown = shown
             self._metrics.show(shown)
-        return replace(desired, models=models)
+        return replace(desired, models=tuple(models))
 
     def heard(self, models: Collection[ModelId]) -> None:
         """Look at once at those of these models that rest, since somebody may wait for one.
@@ -162,11 +166,9 @@ class Autoscaler(BackgroundLoops):
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            for number, (model, known) in enumerate([*self._models.items()], 1):
+            async for model, known in in_turns([*self._models.items()]):
                 if self._models.get(model) is known:
                     self._decide_between(known)
-                if number % _AT_ONCE == 0:
-                    await asyncio.sleep(0)
 
     def _decide_between(self, known: _Model) -> None:
         """Decide between two rounds; what follows from it is the next round's, but for a start from rest."""

@@ -12,23 +12,23 @@ from testkit.pool_scene import POOL, Scene, pool_of
 async def test_requests_wait_on_while_no_pod_is_there_that_could_read_the_folder(scene: Scene) -> None:
     scene.add("a")
     model = replace(scene.models["a"], generation=3)
-    assert wakes(scene, model, said_ready(model, generation=3))
-    scene.residents.apply(Desired(pools={POOL: pool_of()}), Observed(), {})
-    assert not wakes(scene, model, said_ready(model, generation=2))
+    assert await wakes(scene, model, said_ready(model, generation=3))
+    await scene.residents.apply(Desired(pools={POOL: pool_of()}), Observed(), {})
+    assert not await wakes(scene, model, said_ready(model, generation=2))
 
 
 async def test_what_was_said_is_not_about_an_edit_since(scene: Scene) -> None:
     scene.add("a")
     model = replace(scene.models["a"], generation=3)
-    assert wakes(scene, model, said_ready(model, generation=3))
+    assert await wakes(scene, model, said_ready(model, generation=3))
     edited = replace(model, deployment=model_deployment("a", kind="Rerank", placement={"pool": "small"}), generation=4)
-    assert not wakes(scene, edited, said_ready(model, generation=3))
+    assert not await wakes(scene, edited, said_ready(model, generation=3))
 
 
-def wakes(scene: Scene, model: DesiredModel, before: ModelStatus) -> bool:
+async def wakes(scene: Scene, model: DesiredModel, before: ModelStatus) -> bool:
     """Return whether requests count on an engine that starts for them, though nobody has read the folder."""
     wanted = Desired((model,), pools={POOL: pool_of()})
-    (decided,) = scene.residents.apply(wanted, Observed(), {model.id: before}).models
+    (decided,) = (await scene.residents.apply(wanted, Observed(), {model.id: before})).models
     assert decided.scaled is not None
     return decided.scaled.wakes
 
