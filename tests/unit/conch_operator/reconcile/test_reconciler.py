@@ -1,6 +1,8 @@
 """Rounds of the operator's loop against a cluster, a registry and engines that do as they are told."""
 
+import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from conch_operator.state import (
     Desired,
     DesiredModel,
     EnginePhase,
+    Observed,
     ProbeVerdict,
     Unreadable,
 )
@@ -345,3 +348,15 @@ async def test_a_deleted_models_names_wait_for_it_and_no_other_inherits_them(wor
     await world.rounds(waiting)
     kept.held.clear()
     assert (await world.rounds(waiting))[waiting.id].served_names == ("chat",)
+
+
+async def test_the_loop_goes_on_while_a_plan_is_worked_out(world: World) -> None:
+    gone_on = threading.Event()
+
+    def plan(desired: Desired, observed: Observed) -> Plan:
+        assert gone_on.wait(30)
+        return world.ports.plan(desired, observed)
+
+    world.reconciler = Reconciler(replace(world.ports, plan=plan), retry_s=0)
+    asyncio.get_running_loop().call_later(0.01, gone_on.set)
+    assert (await world.rounds(world.model()))[world.model().id].ready
