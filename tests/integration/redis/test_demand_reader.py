@@ -119,7 +119,7 @@ async def test_a_wish_leads_to_an_engine_with_the_record_of_its_gateway(client: 
         await heard.until(lambda: book.of(TINY, {"g"}).complete)
         for index in range(20):
             decided = asyncio.Event()
-            autoscaler = _at_rest(f"tiny-{index}", book, decided)
+            autoscaler = await _at_rest(f"tiny-{index}", book, decided)
             began_s = time.perf_counter()
             await writer.wake(ModelId(f"local/tiny-{index}"), 60)
             await asyncio.wait_for(decided.wait(), 30)
@@ -128,7 +128,7 @@ async def test_a_wish_leads_to_an_engine_with_the_record_of_its_gateway(client: 
     assert min(took_s) < 0.2
 
 
-def _at_rest(name: str, book: DemandBook, decided: asyncio.Event) -> Autoscaler:
+async def _at_rest(name: str, book: DemandBook, decided: asyncio.Event) -> Autoscaler:
     """Return the autoscaler of a model without an engine; `decided` is set once it is to have one."""
     model = desired_model(name, scaling={"minReplicas": 0, "maxReplicas": 1})
     metrics = ScalingMetrics.on(CollectorRegistry())

@@ -1,6 +1,7 @@
 """The registry on a real server: what is published is read, and what goes wrong with Redis changes nothing."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -80,6 +81,29 @@ async def test_the_same_list_is_left_alone_for_a_while_and_then_sent_again(clien
     clock.advance(1)
     assert await writer.publish(ONE) == revision + 1
     assert await client.execute("HGET", ROUTES_KEY, CHAT) != b"garbage"
+
+
+async def test_of_a_list_that_is_there_the_changes_alone_are_sent(
+    client: RedisClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, execute = list[tuple[Any, ...]](), client.execute
+
+    async def noted(*command: Any, **options: Any) -> Any:
+        sent.append(command)
+        return await execute(*command, **options)
+
+    monkeypatch.setattr(client, "execute", noted)
+    writer = RegistryWriter(client)
+    many = [(route(f"model-{number}"), (engine(number),)) for number in range(100)]
+    first = await writer.publish(listing(*many))
+    assert await writer.publish(listing(*many[1:-1], (many[-1][0], (engine(200),)))) == first + 1
+    assert [sum(b"model-" in str(part).encode() for part in command) for command in sent] == [200, 3]
+    assert await client.execute("HLEN", ROUTES_KEY) == 99
+    assert await client.execute("HKEYS", engines_key(ModelId("local/model-99"))) == [b"127.0.0.1:200"]
+    await client.execute("HINCRBY", META_KEY, "revision", 1)  # as by somebody else
+    await client.execute("HDEL", ROUTES_KEY, "local/model-5")
+    assert await writer.publish(listing(*many)) == first + 3
+    assert await client.execute("HLEN", ROUTES_KEY) == 100, "since all of it was sent"
 
 
 async def test_who_sends_the_same_again_hears_of_a_newer_writer(client: RedisClient) -> None:
@@ -171,10 +195,11 @@ async def test_a_lost_routes_key_is_no_empty_list(client: RedisClient) -> None:
     ],
     ids=lambda damage: " ".join(map(str, damage)),
 )
-async def test_a_damaged_value_is_ignored_and_repaired_by_the_next_publication(
+async def test_a_damaged_value_is_ignored_and_repaired_by_the_next_complete_publication(
     client: RedisClient, damage: tuple[str | bytes, ...]
 ) -> None:
-    writer = RegistryWriter(client)
+    clock = FakeClock()
+    writer = RegistryWriter(client, clock=clock)
     await writer.publish(ONE)
     async with RegistryReader(client, relist_s=0) as reader:
         await reader.wait_loaded(30)
@@ -185,6 +210,7 @@ async def test_a_damaged_value_is_ignored_and_repaired_by_the_next_publication(
         assert reader.snapshot.routes[CHAT] == route("chat")
         assert reader.snapshot.engines[CHAT] == (engine(1), engine(2))
         assert reader.ignored > 0
+        clock.advance(FULL_S)
         await writer.publish(TWO)
         await eventually(lambda: set(reader.snapshot.routes) == {CHAT, OTHER}, "the repaired list")
 

@@ -2,7 +2,8 @@
 
 They use nothing newer than Redis 6.2. `READ` answers with the state of the list and, unless the caller already has
 it, with what has changed since the revision that the caller has, or with the list itself. `PUBLISH` replaces the list,
-writing only what differs. `WAKE` keeps the longer of two wishes, `FORGET_WAKES` takes out what nobody has renewed.
+writing only what differs; where it is the caller's own last one, the changes alone are sent. `WAKE` keeps the longer of
+two wishes, `FORGET_WAKES` takes out what nobody has renewed.
 
 What has changed is known back to the revision `since`, and only as long as `noted` is the list's own revision: a writer
 of an older version notes nothing.
@@ -43,8 +44,9 @@ return {state, models}
 
 PUBLISH = """
 -- KEYS: meta, routes, changed.  ARGV: prefix of engine keys, channel, fence, least revision, epoch for an empty Redis,
--- how many revisions are noted, number of models, then for each: id, route, number of engines, and for each engine:
--- address, record.
+-- how many revisions are noted, number of models, epoch and revision of the list of which the changes are sent (empty:
+-- all is sent), then for each model that is sent: id, route (empty: it goes), number of engines, and for each engine:
+-- address, record. Answers {epoch, revision}; nothing where the changes are those of another list.
 local function hash(key)
   local found = redis.call('TYPE', key).ok
   if found ~= 'hash' and found ~= 'none' then redis.call('DEL', key) end
@@ -55,10 +57,14 @@ local function fields(key)
   for i = 1, #flat, 2 do map[flat[i]] = flat[i + 1] end
   return map
 end
-local meta, routes = fields(KEYS[1]), fields(KEYS[2])
+local meta = fields(KEYS[1])
 local fence, least = tonumber(ARGV[3]), tonumber(ARGV[4])
 local written = tonumber(meta.fence or '-1') or -1
 if written > fence then return redis.error_reply('FENCED by ' .. written .. ', have ' .. fence) end
+local all = ARGV[8] == ''
+if not all and not (meta.epoch == ARGV[8] and meta.revision == ARGV[9] and meta.fence == ARGV[3]
+  and redis.call('HLEN', hash(KEYS[2])) == tonumber(meta.models)) then return {} end
+local routes = all and fields(KEYS[2]) or {}
 local revision = tonumber(meta.revision or '')
 local fresh = not revision or not string.find(meta.epoch or '', '^%w+$')
 local epoch = meta.epoch
@@ -66,13 +72,22 @@ if fresh then
   epoch = ARGV[5]
   revision = math.max(tonumber(redis.call('TIME')[1]), least)
 end
-local changed, keep, i = {}, {}, 8
-for _ = 1, tonumber(ARGV[7]) do
+local changed, keep, i = {}, {}, 10
+local function remove(id)
+  redis.call('HDEL', KEYS[2], id)
+  redis.call('DEL', ARGV[1] .. id)
+  changed[#changed + 1] = id
+end
+while i <= #ARGV do
   local id, route, count = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   i = i + 3
   keep[id] = true
+  if not all then routes[id] = redis.call('HGET', KEYS[2], id) end
   local differs = routes[id] ~= route
-  if differs then redis.call('HSET', KEYS[2], id, route) end
+  if route == '' then
+    remove(id)
+    differs = false
+  elseif differs then redis.call('HSET', KEYS[2], id, route) end
   local key = ARGV[1] .. id
   local before = fields(key)
   for _ = 1, count do
@@ -91,11 +106,7 @@ for _ = 1, tonumber(ARGV[7]) do
   if differs then changed[#changed + 1] = id end
 end
 for id in pairs(routes) do
-  if not keep[id] then
-    redis.call('HDEL', KEYS[2], id)
-    redis.call('DEL', ARGV[1] .. id)
-    changed[#changed + 1] = id
-  end
+  if not keep[id] then remove(id) end
 end
 local news = fresh or #changed > 0 or revision < least or meta.models ~= ARGV[7]
 if news then

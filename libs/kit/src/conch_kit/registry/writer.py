@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from conch_contracts.names import CHANGED_KEY, CHANGES_CHANNEL, GATEWAYS_KEY, META_KEY, ROUTES_KEY, ModelId, engines_key
@@ -33,7 +33,8 @@ class _Written:
 class _Sent:
     """A model as it was last sent."""
 
-    routed: _RoutedModel
+    routed: _RoutedModel | None
+    """None: it goes."""
     arguments: list[Argument]
 
 
@@ -51,12 +52,25 @@ class RegistryWriter:
     async def publish(self, models: Mapping[ModelId, _RoutedModel]) -> int:
         """Make the registry hold exactly these models and return its revision, which grows only with a change.
 
-        Where it is known to hold them it is left alone, for a while. Raises Fenced, RegistryUnavailable.
+        Where it is known to hold them it is left alone, for a while; where it holds the last list it is sent what has
+        changed. Raises Fenced, RegistryUnavailable.
         """
         sent = {model: self._sending(model, routed) for model, routed in sorted(models.items(), key=_id)}
-        same = sent.keys() == self._sent.keys() and all(self._sent[model] is one for model, one in sent.items())
-        if same and self._written is not None and self._clock() < self._full_at_s and await self.is_current():
-            return self._written.revision
+        if self._written is not None and self._clock() < self._full_at_s:
+            news = [one for model, one in sent.items() if self._sent.get(model) is not one]
+            news += [_gone(model) for model in self._sent.keys() - sent.keys()]
+            if not news and await self.is_current():
+                return self._written.revision
+            if news and (revision := await self._send(news, len(sent), since=self._written)) is not None:
+                self._sent = sent
+                return revision
+        revision = await self._send(sent.values(), len(sent), since=None)
+        assert revision is not None  # only changes may be those of another list
+        self._sent, self._full_at_s = sent, self._clock() + FULL_S
+        return revision
+
+    async def _send(self, sent: Iterable[_Sent], count: int, *, since: _Written | None) -> int | None:
+        """Send all of `count` models, or what has changed of the list `since`; None where that is not there."""
         least = 0 if self._written is None else self._written.revision
         keys = [META_KEY, ROUTES_KEY, CHANGED_KEY]
         header: list[Argument] = [
@@ -66,18 +80,20 @@ class RegistryWriter:
             least,
             secrets.token_hex(8),
             NOTED_REVISIONS,
-            len(models),
+            count,
+            *(("", "") if since is None else (since.epoch, since.revision)),
         ]
-        arguments = [argument for one in sent.values() for argument in one.arguments]
+        arguments = [argument for one in sent for argument in one.arguments]
         try:
             reply = await self._redis.execute("EVAL", PUBLISH, len(keys), *keys, *header, *arguments)
         except RegistryError as error:
             if "FENCED" in str(error):
                 raise Fenced(str(error)) from error
             raise RegistryUnavailable(str(error)) from error
+        if not reply:
+            return None
         epoch, revision = reply
         self._written = _Written(epoch.decode(), int(revision))
-        self._sent, self._full_at_s = sent, self._clock() + FULL_S
         return self._written.revision
 
     async def is_current(self) -> bool:
@@ -99,7 +115,7 @@ class RegistryWriter:
     def _sending(self, model: ModelId, routed: _RoutedModel) -> _Sent:
         """Return a model as it is to be sent; the last one where it is the same."""
         sent, (route, engines) = self._sent.get(model), routed
-        if sent is not None and sent.routed[0] is route and sent.routed[1] == engines:
+        if sent is not None and sent.routed is not None and sent.routed[0] is route and sent.routed[1] == engines:
             return sent
         return _Sent(routed, _arguments(model, routed))
 
@@ -116,6 +132,10 @@ class RegistryWriter:
 
 def _id(item: tuple[ModelId, _RoutedModel]) -> ModelId:
     return item[0]
+
+
+def _gone(model: ModelId) -> _Sent:
+    return _Sent(None, [model, "", 0])
 
 
 def _arguments(model: ModelId, routed: _RoutedModel) -> list[Argument]:
