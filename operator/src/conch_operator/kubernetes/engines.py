@@ -32,12 +32,12 @@ from conch_operator.kubernetes.pods.pod_events import PodEvents
 from conch_operator.kubernetes.pods.pod_owners import PodOwners
 from conch_operator.kubernetes.pods.pod_status import (
     AgentAddress,
+    ReadPod,
     agent_address,
     container_status,
     pod_fault,
     pod_name,
     pod_template,
-    read_engine,
     serves,
 )
 from conch_operator.reconcile.calls_in_flight import AGAIN_S, AWAITED, Background, CallsInFlight
@@ -67,20 +67,6 @@ class _Made:
     def is_of(self, model: DesiredModel) -> bool:
         """Return whether they were made for this generation."""
         return self.generations.get(model.uid) == model.generation
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What was read of a pod, which is read again only when it has changed."""
-
-    pod: Object
-    held: bool
-    event_fault: Fault | None
-    engine: ClusterEngine | None
-
-    def is_of(self, pod: Object, event_fault: Fault | None, *, held: bool) -> bool:
-        """Return whether that would be read again."""
-        return self.pod is pod and (self.held, self.event_fault) == (held, event_fault)
 
 
 class KubernetesEngines:
@@ -124,7 +110,7 @@ class KubernetesEngines:
         self._event_faults: Mapping[EngineName, Fault] = {}
         self._rejected: Mapping[ModelId, Fault] = {}
         self._pods: dict[EngineName, Object] = {}
-        self._read: dict[EngineName, _Read] = {}
+        self._read: dict[EngineName, ReadPod] = {}
 
     async def observe(self) -> Sequence[Object]:
         """Read what is there and return the models' pods; raises ApiError when it is not known completely."""
@@ -159,11 +145,11 @@ class KubernetesEngines:
             return self._read_pod(name, pod).engine
         return None
 
-    def _read_pod(self, name: EngineName, pod: Object) -> _Read:
+    def _read_pod(self, name: EngineName, pod: Object) -> ReadPod:
         held, fault, read = self._is_held(name), self._event_faults.get(name), self._read.get(name)
         if read is not None and read.is_of(pod, fault, held=held):
             return read
-        return _Read(pod, held, fault, read_engine(pod, held=held, event_fault=fault))
+        return ReadPod.of(pod, fault, held=held)
 
     async def act(self, steps: Plan) -> Acted:
         """Make the objects of every model, restart what is dead and let go what may end."""
@@ -188,6 +174,11 @@ class KubernetesEngines:
         await self._tell_agents(steps)
         self._log_news(rejected)
         return Acted(rejected, specs, frozenset(unapplied - unmade.keys()))
+
+    @property
+    def wakes(self) -> bool:
+        """Whether the cluster is being told to start engines."""
+        return bool(self._waking.waiting)
 
     def wake(self, model: ModelId, scaled: Scaled, done: Callable[[], None]) -> None:
         """Begin to start engines of a model that has none, as the next round would: nobody is to wait for that.

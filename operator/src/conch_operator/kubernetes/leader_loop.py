@@ -44,6 +44,9 @@ LONGEST_PAUSE_S = 1.0
 """However long the last round took."""
 _NOT_DEFINED = 404
 """What the API server says of a kind that it does not know: the definitions may be those of an earlier version."""
+_MOMENT_S = 0.3
+"""How much later a round begins for wishes and first answers."""
+_LOOK_S = 0.01
 LONGEST_ROUND_S = 300.0
 """Every call of a round has a deadline of its own; a round of a thousand models has taken some seconds at most."""
 UNSETTLED_S = 1.0
@@ -98,6 +101,13 @@ class LeaderRound:
         await self.status_writer.write(wanted, statuses)
         await self.pool_statuses.write(pools, desired.models)
         return statuses
+
+    async def let_others_go_first(self) -> None:
+        """Wait, a moment at most, for what somebody waits for and no round is needed for."""
+        for _ in range(round(_MOMENT_S / _LOOK_S)):
+            if not (self.engines.wakes or self.reconciler.awaits_answer):
+                return
+            await asyncio.sleep(_LOOK_S)
 
     def see_pod(self, pod: Object) -> None:
         """Begin to ask an engine that has started, and the agent beside it: who is held waits for no round."""
@@ -174,6 +184,7 @@ class LeaderLoop:
         while True:
             self._wake.clear()
             self._metrics.waiting.set(0)
+            await self._round.let_others_go_first()
             try:
                 await self._timed_round()
             except (ApiError, RegistryUnavailable, RegistryError) as error:

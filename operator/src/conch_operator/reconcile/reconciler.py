@@ -216,6 +216,11 @@ class Reconciler:
         self._routes.note_start(engine)
         self._ports.prober.add_targets(self._targets_of([engine]))
 
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether a request that is held may be answered in a moment, without a round."""
+        return self._routes.awaits_answer
+
     def look_for_answers(self) -> None:
         """Begin to write the routes of engines that answer since the last round, and whose tokenizer is known."""
         self._routes.note_answer()

@@ -14,7 +14,16 @@ from conch_contracts.names import Digest, ModelId
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_operator.reconcile.first_answers import first_answers
 from conch_operator.reconcile.plan import Plan
-from conch_operator.state import ClusterEngine, EngineName, EnginePhase, Observed, ObservedEngine, Probe, RoutedModel
+from conch_operator.state import (
+    ClusterEngine,
+    EngineName,
+    EnginePhase,
+    Observed,
+    ObservedEngine,
+    Probe,
+    ProbeVerdict,
+    RoutedModel,
+)
 
 Routes = Mapping[ModelId, RoutedModel]
 
@@ -54,6 +63,12 @@ class RouteWriter:
     def note_start(self, engine: ClusterEngine) -> None:
         """Note that an engine runs that did not when a round looked last."""
         self._started[engine.name] = engine
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether an engine that started lately is about to answer, or its route to be written."""
+        pending = (self._verdict(engine).verdict is ProbeVerdict.PENDING for engine in self._started.values())
+        return self._news or self._writing.locked() or any(pending)
 
     def begin_round(self) -> None:
         """Forget the engines that had started when the round before this one began: this one has seen them."""

@@ -22,6 +22,8 @@ from testkit.waiting import eventually
 class Noted:
     """Stands for everything that a round calls; keeps what was called, in order."""
 
+    wakes = awaits_answer = False
+
     def __init__(self) -> None:
         self.calls: list[str] = []
 
@@ -100,11 +102,18 @@ async def test_agents_are_asked_while_the_pools_of_workers_are_seen_to() -> None
     assert slow.calls[-1] == "reconcile"
 
 
-class OneModel(LeaderRound):
-    """Rounds that find one model, of which nothing is known yet."""
+class AloneRound(LeaderRound):
+    """A round beside which nothing is done."""
 
     def __init__(self) -> None:
         """Need nothing."""
+
+    async def let_others_go_first(self) -> None:
+        """Go on at once."""
+
+
+class OneModel(AloneRound):
+    """Rounds that find one model, of which nothing is known yet."""
 
     async def run(self) -> Statuses:
         model = desired_model()
@@ -151,12 +160,10 @@ async def test_an_operator_that_leads_no_more_counts_no_models() -> None:
     assert registry.get_sample_value("conch_operator_engines_wanted", {"model": "tiny"}) is None
 
 
-class FailsOnce(LeaderRound):
+class FailsOnce(AloneRound):
     """A round that the API server refuses the first time."""
 
-    def __init__(self) -> None:
-        """Need nothing."""
-        self.ran = 0
+    ran = 0
 
     async def run(self) -> Statuses:
         self.ran += 1
@@ -210,6 +217,24 @@ async def test_rounds_go_on_by_the_clock_after_one_that_could_not_read_something
     assert not running.done()
     running.cancel()
     await asyncio.wait([running])
+
+
+@pytest.mark.parametrize("what", ["wakes", "awaits_answer"])
+async def test_wishes_and_first_answers_go_before_a_round(what: str) -> None:
+    noted: Any = Noted()
+    setattr(noted, what, True)
+    waiting = asyncio.create_task(LeaderRound(*[noted] * 11, [None]).let_others_go_first())
+    await asyncio.sleep(leader_loop._LOOK_S * 3)
+    assert not waiting.done()
+    setattr(noted, what, False)
+    await asyncio.wait_for(waiting, 30)
+
+
+async def test_no_round_waits_for_them_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_loop, "_MOMENT_S", 0.02)
+    noted: Any = Noted()
+    noted.wakes = True
+    await asyncio.wait_for(LeaderRound(*[noted] * 11, [None]).let_others_go_first(), 30)
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,22 @@ async def test_an_engine_that_started_since_a_round_looked_is_known(world: World
     assert world.written() == [[], [FIRST.grpc, SECOND.grpc]]
 
 
+async def test_an_answer_is_awaited_from_the_start_of_an_engine_until_its_route_is_written(world: World) -> None:
+    await world.writer.write(STEPS, looked())
+    assert not world.writer.awaits_answer
+    world.writer.note_start(FIRST)
+    assert world.writer.awaits_answer
+    world.answering.add(FIRST.grpc)
+    assert not world.writer.awaits_answer
+    world.may_write.clear()
+    writing = asyncio.create_task(world.look())
+    await asyncio.sleep(0)
+    assert world.writer.awaits_answer
+    world.may_write.set()
+    await writing
+    assert not world.writer.awaits_answer
+
+
 async def test_what_a_round_knows_of_an_engine_stands(world: World) -> None:
     world.answering.add(FIRST.grpc)
     world.writer.note_start(FIRST)

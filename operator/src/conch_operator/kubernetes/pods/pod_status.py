@@ -77,6 +77,25 @@ def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) ->
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ReadPod:
+    """What was read of a pod, which is read again only when it has changed."""
+
+    pod: Object
+    held: bool
+    event_fault: Fault | None
+    engine: ClusterEngine | None
+
+    @classmethod
+    def of(cls, pod: Object, event_fault: Fault | None, *, held: bool) -> "ReadPod":
+        """Read a pod, as `read_engine` does."""
+        return cls(pod, held, event_fault, read_engine(pod, held=held, event_fault=event_fault))
+
+    def is_of(self, pod: Object, event_fault: Fault | None, *, held: bool) -> bool:
+        """Return whether that would be read again."""
+        return self.pod is pod and (self.held, self.event_fault) == (held, event_fault)
+
+
 def pod_name(pod: Object) -> EngineName:
     """Return what the operator calls the engine in a pod."""
     return EngineName(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
