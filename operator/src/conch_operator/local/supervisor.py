@@ -186,6 +186,7 @@ class SupervisedProcess:
         try:
             command = await self._command()
         except LaunchError as error:
+            self.incarnation += 1
             self.detail, self.cause = f"cannot be started: {error}", ""
             self._enter(EnginePhase.EXITED)
             return

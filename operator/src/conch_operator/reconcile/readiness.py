@@ -8,7 +8,7 @@ reach an engine, of an older spec perhaps, the conditions that they need are jud
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from conch_contracts.conditions import ON_THE_WAY, SERVING, ConditionType, Reason
+from conch_contracts.conditions import SERVING, ConditionType, Reason
 from conch_contracts.records import needed_pools
 from conch_operator.reconcile.plan import replaced_engine_serves, stand_ins
 from conch_operator.routes.name_claims import NameClaim
@@ -88,13 +88,7 @@ def tokenizer_is_stored(given: PolicyInput) -> Fault | None:
 
 def engine_answers(given: PolicyInput) -> Fault | None:
     """Object until a one-token request through at least one engine has succeeded, or can count on one that starts."""
-    fault = no_engine_answers(given)
-    return None if fault is not None and given.model.wakes and comes(fault) else fault
-
-
-def comes(fault: Fault) -> bool:
-    """Return whether an engine of a model that wakes may come in spite of this: another node may be on its way."""
-    return fault.reason in ON_THE_WAY or fault.reason is Reason.UNSCHEDULABLE
+    return None if given.model.wakes else no_engine_answers(given)
 
 
 def no_engine_answers(given: PolicyInput) -> Fault | None:

@@ -247,6 +247,7 @@ class Reconciler:
             held_engines=snapshot.engines,
             reserved=await self._reserve(desired),
             gateways=self._withdrawals.gateways,
+            registry_read=ports.reader.answered,
             revision=snapshot.revision,
         )
 

@@ -17,7 +17,7 @@ from conch_contracts.conditions import (
 from conch_contracts.names import Digest, ModelId, ServedName
 from conch_contracts.spec.status import ScalingStatus
 from conch_operator.reconcile.plan import stand_ins
-from conch_operator.reconcile.readiness import PolicyInput, comes, is_applied, judge, no_engine_answers, rollout_fault
+from conch_operator.reconcile.readiness import PolicyInput, is_applied, judge, no_engine_answers, rollout_fault
 from conch_operator.reconcile.rollout import Milestones, rollout_conditions
 from conch_operator.reconcile.unchanged_models import UnchangedModels
 from conch_operator.routes.name_claims import claims_of
@@ -205,7 +205,7 @@ def _scaling(model: DesiredModel) -> ScalingStatus | None:
 def _rest(given: PolicyInput) -> Fault | None:
     """Return what is said of a model that rests; None for one that serves or cannot."""
     why = no_engine_answers(given) if given.model.wakes else None
-    if why is None or not comes(why):
+    if why is None:
         return None
     if given.model.replicas > 0:
         return Fault(Reason.SCALED_TO_ZERO, f"Requests wait for an engine that is being started. {why.message}")
@@ -351,7 +351,9 @@ def _failing_rollout(fault: Fault | None, given: PolicyInput, verdicts: Mapping[
         return f"Serves while a change is refused: {fault.message}"
     if any(engine.ready for engine in given.observed.updated_engines_of(given.model.id)):
         return f"One engine fails while others serve: {fault.message}"
+    if stand_ins(given.model, given.observed):
+        return f"Serves by an engine that is about to end, and none takes its place yet: {fault.message}"
     engines = given.observed.engines_of(given.model.id)
     if engines and not any(engine.ready for engine in engines):
-        return f"Serves by an engine that is about to end, and none takes its place yet: {fault.message}"
+        return ""  # requests wait, as is said of a model that rests
     return f"Serves by engines of an older spec: {fault.message}"

@@ -27,12 +27,13 @@ from conch_operator.routes.name_claims import names_of
 from conch_operator.scaling.decision import Bounds, Cause, EngineScaler, EnginesSeen
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.scaling.schedule import scheduled_minimum
-from conch_operator.scaling.start_failures import outlasts_a_pause, source_failure, start_failure
+from conch_operator.scaling.start_failures import failure_of_all, outlasts_a_pause, source_failure, start_faults
 from conch_operator.scaling.starts import StartTimes
 from conch_operator.state import (
     Desired,
     DesiredModel,
     EngineName,
+    EnginePhase,
     Fault,
     Observed,
     ObservedEngine,
@@ -239,26 +240,30 @@ class Autoscaler(BackgroundLoops):
             # Nobody here starts an engine to see what an edit is worth where somebody else decides.
             known.edited = known.edited or known.proven
             known.spec, known.proven = spec, known.proven and model.deployment.spec.waits_for_others
+            known.patience_from_s = now
         elif any(engine.ready for engine in updated):
             known.proven, known.edited = True, False
         if known.deployed is not model:
             known.deployed, known.bounds = model, _bounds_of(model)
         if any(engine.ready for engine in engines):
             known.patience_from_s = now
-        self._time_starts(known, engines, now)
         self._watch_wish(known, engines, now)
-        known.storable, known.unreadable = _is_storable(model, observed), source_failure(model, observed)
+        known.storable = _is_storable(model, observed) if observed.registry_read else known.storable
+        known.unreadable = source_failure(model, observed)
         known.answered = {
             engine.name: engine.engine.incarnation if engine.ready else known.answered.get(engine.name, -1)
             for engine in engines
         }
-        failure = None if updated is None else start_failure(model, updated, observed, known.answered)
-        if self._may_get_a_node(known, failure, now):
-            failure = None
+        faults = [] if updated is None else start_faults(model, updated, observed, known.answered)
+        failure = failure_of_all(faults)
+        waits_for_node = self._waits_for_node(known, failure, now)
+        if waits_for_node:
+            failure, known.patience_from_s = None, now
+        self._time_starts(known, engines, now, waits_for_node=waits_for_node)
         ready = sum(engine.ready for engine in engines)
         lasts = updated is not None and ready == 0 and known.scaler.desired > 0 and outlasts_a_pause(known.failure)
         known.failure = failure or (known.failure if lasts else None)
-        known.seen = EnginesSeen(ready, failing=failure is not None)
+        known.seen = EnginesSeen(ready, failing=any(faults))
         serving = [engine for engine in engines if engine.ready and engine.stays]
         if not (known.scaler.draining and serving and all(engine.withdrawn for engine in serving)):
             known.drained_since_s = None
@@ -269,20 +274,18 @@ class Autoscaler(BackgroundLoops):
     def _found(self, model: DesiredModel, engines: tuple[ObservedEngine, ...], before: ModelStatus | None) -> _Model:
         """Begin with what is there: the work of an operator before this one."""
         said = before.scaling if before is not None and before.observed_generation == model.generation else None
-        ready = before.condition(ConditionType.READY) if before is not None else None
-        proven = (
-            ready is not None
-            and ready.holds
-            and (model.deployment.spec.waits_for_others or (said is not None and ready.reason is Reason.SCALED_TO_ZERO))
-        )
+        proven = _has_answered(model, before) and (said is not None or model.deployment.spec.waits_for_others)
         present = sum(engine.stays for engine in engines)
         starts = StartTimes([float(said.start_seconds)] if said is not None and said.start_seconds else ())
         now = self._book.clock()
         scaler = EngineScaler(max(present, said.desired if said is not None else 0), now, starts)
         scaled_at = said.last_scale_time if said is not None else None
-        return _Model(_spec_of(model), model, _bounds_of(model), scaler, starts, proven, scaled_at, now)
+        found = _Model(_spec_of(model), model, _bounds_of(model), scaler, starts, proven, scaled_at, now)
+        if proven:  # one that has ended since may have answered before
+            found.answered = {engine.name: engine.engine.incarnation for engine in engines}
+        return found
 
-    def _may_get_a_node(self, known: _Model, failure: Fault | None, now_s: float) -> bool:
+    def _waits_for_node(self, known: _Model, failure: Fault | None, now_s: float) -> bool:
         """Return whether an engine waits for a node, and has not done so for too long."""
         if failure is None or failure.reason is not Reason.UNSCHEDULABLE:
             known.no_node_since_s = None
@@ -290,12 +293,20 @@ class Autoscaler(BackgroundLoops):
         known.no_node_since_s = now_s if known.no_node_since_s is None else known.no_node_since_s
         return now_s - known.no_node_since_s < self._node_wait_s
 
-    def _time_starts(self, known: _Model, engines: tuple[ObservedEngine, ...], now_s: float) -> None:
-        """Measure from when an engine is first seen until it answers; those that answered before are not measured."""
+    def _time_starts(
+        self, known: _Model, engines: tuple[ObservedEngine, ...], now_s: float, *, waits_for_node: bool
+    ) -> None:
+        """Measure from when an engine is first seen until it answers; those that answered before are not measured.
+
+        Nor is the time in which one could not start: how long somebody takes to mend that says nothing of a start.
+        """
         before = known.began_s
         began: dict[EngineName, float | None] = {}
         for engine in engines:
             since = None if before is None else before.get(engine.name, now_s)
+            stopped = engine.engine.phase in (EnginePhase.EXITED, EnginePhase.BLOCKED)
+            if since is not None and stopped and not waits_for_node:
+                since = now_s
             if engine.ready and since is not None:
                 known.starts.note(now_s - since)
                 since = None
@@ -338,6 +349,14 @@ class Autoscaler(BackgroundLoops):
 def _is_kept(model: DesiredModel) -> bool:
     """Return whether requests may wait for an engine of its own to start."""
     return model.deployment.spec.scaling is not None or model.deployment.spec.waits_for_others
+
+
+def _has_answered(model: DesiredModel, before: ModelStatus | None) -> bool:
+    """Return whether its status says that an engine of its spec has answered, whatever else keeps it from serving."""
+    engine = before.condition(ConditionType.ENGINE_READY) if before is not None else None
+    if before is None or engine is None or not engine.holds:
+        return False
+    return engine.reason is Reason.SCALED_TO_ZERO or before.rolled_out or model.deployment.spec.waits_for_others
 
 
 def _bounds_of(model: DesiredModel) -> Bounds | None:

@@ -1,6 +1,6 @@
 """Pure: why no engine of a model starts, where that is not only a matter of time."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from conch_contracts.conditions import ON_THE_WAY, Reason
 from conch_operator.state import (
@@ -27,26 +27,37 @@ _BEFORE_A_START = frozenset(
 """What is over when it is not said any more."""
 
 
-def start_failure(
+def start_faults(
     model: DesiredModel,
     engines: Iterable[ObservedEngine],
     observed: Observed,
     answered: Mapping[EngineName, int],
-) -> Fault | None:
-    """Return why none of these engines starts; `answered`: the incarnation of each that answered last.
+) -> list[Fault | None]:
+    """Return why each of these engines does not start, and why others cannot be made; None for one that may answer.
 
-    One that answered and then ended, or fell silent, has not failed to start: it is started again, and may well answer.
+    `answered`: the incarnation of each that answered last. One that answered and then ended, or fell silent, has not
+    failed to start: it is started again, and may well answer.
     """
-    if (rejected := observed.rejected.get(model.id)) is not None:
-        return rejected
-    for engine in engines:
-        if (fault := engine.engine.fault) is not None and fault.reason not in ON_THE_WAY:
-            return fault
-        has_answered = answered.get(engine.name) == engine.engine.incarnation
-        if engine.engine.phase is EnginePhase.EXITED and not has_answered:
-            return Fault(Reason.ENGINE_EXITED, f"The engine {engine.engine.detail}")
-        if _is_refused(engine, has_answered=has_answered):
-            return Fault(engine.probe.reason, engine.probe.message)
+    rejected = observed.rejected.get(model.id)
+    return [*([] if rejected is None else [rejected]), *(_fault_of(engine, answered) for engine in engines)]
+
+
+def failure_of_all(faults: Sequence[Fault | None]) -> Fault | None:
+    """Return why no engine starts; None while one may answer, or where there is none."""
+    found = [fault for fault in faults if fault is not None]
+    if len(found) < len(faults):
+        return None
+    return min(found, key=lambda fault: fault.reason is Reason.UNSCHEDULABLE, default=None)
+
+
+def _fault_of(engine: ObservedEngine, answered: Mapping[EngineName, int]) -> Fault | None:
+    if (fault := engine.engine.fault) is not None and fault.reason not in ON_THE_WAY:
+        return fault
+    has_answered = answered.get(engine.name) == engine.engine.incarnation
+    if engine.engine.phase is EnginePhase.EXITED and not has_answered:
+        return Fault(Reason.ENGINE_EXITED, f"The engine {engine.engine.detail}")
+    if _is_refused(engine, has_answered=has_answered):
+        return Fault(engine.probe.reason, engine.probe.message)
     return None
 
 

@@ -53,7 +53,7 @@ class ListedModels:
 
     def says(self, name: str, ready: str) -> None:
         """Have the status of one say whether it is ready."""
-        self.items[name] |= {"status": {"conditions": [{"type": "Ready", "status": ready}]}}
+        self.items[name] |= {"status": {"conditions": [{"type": "EngineReady", "status": ready}]}}
         self._tell()
 
     def remove(self, name: str) -> None:

@@ -23,7 +23,7 @@ async def test_a_model_is_found_as_it_is_now_and_listed_once_a_change(listed: Li
     assert (await models.find(TINY)).desired.replicas == 0
 
 
-async def test_a_model_is_ready_when_its_status_says_so(listed: ListedModels) -> None:
+async def test_a_model_is_ready_when_its_status_says_so_of_its_engine(listed: ListedModels) -> None:
     models = WatchedModels(listed, [None])
     listed.put()
     assert not (await models.find(TINY)).ready

@@ -67,7 +67,7 @@ async def test_where_nodes_are_added_requests_wait_for_one_as_long_as_was_set(tm
         ready = status.condition(ConditionType.READY)
         assert ready is not None
         assert (ready.holds, ready.reason) == (True, Reason.UNSCHEDULABLE)
-        assert ready.message.endswith("Requests wait for an engine that is being started. No node has room.")
+        assert ready.message == "Requests wait for an engine that is being started. No node has room."
         assert (scene.route.wakes, scene.route.start_failed) == (True, None)
         assert not (await scene.lives(1, held=1)).ready
         assert scene.route.start_failed is not None
@@ -124,6 +124,53 @@ async def test_an_engine_that_ends_after_it_answered_has_not_failed_to_start(sce
     scene.world.cluster.running[name] = replace(again, phase=EnginePhase.EXITED, detail="ended with status 1.")
     await scene.lives(1, held=1)
     assert scene.route.start_failed is not None, "since this time it has not answered"
+
+
+async def test_one_engine_that_finds_no_place_refuses_nobody_while_another_starts(scene: Scene) -> None:
+    await at_rest(scene)
+    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    scene.says(held=100)
+    await scene.lives(1, held=100)
+    running = scene.world.cluster.running
+    assert len(running) > 1
+    full = Fault(Reason.UNSCHEDULABLE, "No node has room.")
+    first, *others = running
+    for name in others:
+        running[name] = replace(running[name], phase=EnginePhase.BLOCKED, fault=full)
+    assert (await scene.lives(2, held=100)).ready
+    assert (scene.route.wakes, scene.route.start_failed) == (True, None)
+    running[first] = replace(running[first], phase=EnginePhase.EXITED, detail="ended with status 1.")
+    status = await scene.lives(2, held=100)
+    assert not status.ready
+    assert scene.route.start_failed is not None, "now none is on its way"
+
+
+async def test_a_good_edit_is_waited_for_though_the_one_before_it_has_failed_for_long(scene: Scene) -> None:
+    await at_rest(scene)
+    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    edited(scene, engine={"cpu": {"maxBatchSize": 3}})
+    await scene.lives(2, held=1)
+    scene.clock.advance(scene.model.deployment.spec.progress_deadline)
+    await scene.lives(2, held=1)
+    assert not scene.route.wakes
+    edited(scene, engine={"cpu": {"maxBatchSize": 4}})
+    await scene.lives(3, held=1)
+    assert (scene.route.wakes, scene.route.start_failed) == (True, None)
+
+
+async def test_the_time_in_which_an_engine_cannot_start_is_no_time_of_a_start(scene: Scene) -> None:
+    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    await scene.lives(2)
+    ((name, engine),) = scene.world.cluster.running.items()
+    missing = Fault(Reason.SECRET_NOT_FOUND, "The Secret x is missing.")
+    scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.BLOCKED, fault=missing)
+    await scene.lives(2)
+    scene.clock.advance(8 * 3600)
+    await scene.lives(1)
+    scene.world.cluster.running[name], scene.world.willing.gone = engine, set()
+    await scene.lives(3)
+    assert scene.route.start_s is not None
+    assert scene.route.start_s < 10
 
 
 async def test_an_edit_whose_folder_is_missing_is_refused_with_a_reason_at_once(scene: Scene) -> None:

@@ -73,7 +73,8 @@ class LoadWriter(RecordWriter):
         return float(agreed)
 
     def _farewell(self) -> list[tuple[str, ...]]:
-        nothing = GatewayLoad(id=self._id, sequence=self._sequence + 1).model_dump_json()
+        last = self._record(self._sequence + 1)
+        nothing = last.model_copy(update={"models": {}}).model_dump_json()
         return [("HDEL", LOADS_KEY, self._id), ("PUBLISH", LOADS_KEY, nothing)]
 
     async def _run(self) -> None:
