@@ -35,12 +35,13 @@ STATUS = {
     "scaling": {"desired": 0, "reason": "Idle", "startSeconds": 20},
     "conditions": [
         {
-            "type": "Ready",
+            "type": kind,
             "status": "True",
             "reason": "ScaledToZero",
             "message": "No engine runs.",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }
+        for kind in ("EngineReady", "Ready")
     ],
 }
 _beats = itertools.count(1)
