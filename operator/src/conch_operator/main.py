@@ -57,7 +57,7 @@ another, so more would only let each model wait for the slowest call about any o
 _SWITCH_S = 0.001
 """How long a thread that works out a round's plan or statuses may keep the loop from a turn."""
 _REDIS_S = 1.0
-"""How long Redis may take for a command: while a round of many models holds the loop, its answer is not seen."""
+"""How long Redis may take for a command: beside a round of many models the loop may see its answer late."""
 
 
 def main() -> int:

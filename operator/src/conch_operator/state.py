@@ -363,8 +363,8 @@ class Observed:
     """The spec hash of engines that are as a model's spec asks for now; where nobody can tell, it is left out."""
     gateways: frozenset[str] = frozenset()
     """The gateways that live."""
-    registry_read: bool = True
-    """Whether this operator has read the registry at all; else it is no wonder that it knows no routes."""
+    registry_answered: bool = True
+    """Whether this operator has read the registry once; before that, empty `routes` mean nothing."""
     revision: int = 0
     """Of the registry, when it held these routes and engines."""
     _by_model: Mapping[ModelId, tuple[ObservedEngine, ...]] = field(init=False, repr=False, compare=False)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from conch_contracts.conditions import ON_THE_WAY, Reason
+from conch_contracts.conditions import ON_THE_WAY, ConditionType, Reason
 from conch_contracts.names import ModelId, PoolId
 from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_contracts.spec.quantities import quantity_value
@@ -303,7 +303,9 @@ class Residents(BackgroundLoops):
 def _said_of(model: DesiredModel, before: Statuses) -> ModelStatus | None:
     """Return what was last said of a model that could be asked, if that is about its spec as it is now."""
     status = before.get(model.id)
-    is_of_now = status is not None and status.ready and 0 < model.generation == status.observed_generation
+    engine = None if status is None else status.condition(ConditionType.ENGINE_READY)
+    answers = status is not None and engine is not None and engine.holds
+    is_of_now = status is not None and answers and 0 < model.generation == status.observed_generation
     return status if is_of_now else None
 
 

@@ -92,7 +92,7 @@ class WatchedModels:
 
 
 def _is_ready(item: Object) -> bool:
-    """Return whether an engine answers, or can be counted on; a Redis that is away starts none."""
+    """Return whether an engine answers, or requests can count on one; the registry does not matter here."""
     conditions = (item.get("status") or {}).get("conditions") or ()
     return any(
         (one.get("type"), one.get("status")) == (ConditionType.ENGINE_READY, ConditionStatus.TRUE) for one in conditions

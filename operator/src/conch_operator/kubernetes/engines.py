@@ -176,7 +176,7 @@ class KubernetesEngines:
         return Acted(rejected, specs, frozenset(unapplied - unmade.keys()))
 
     @property
-    def wakes(self) -> bool:
+    def is_waking(self) -> bool:
         """Whether the cluster is being told to start engines."""
         return bool(self._waking.waiting)
 

@@ -45,8 +45,9 @@ LONGEST_PAUSE_S = 1.0
 _NOT_DEFINED = 404
 """What the API server says of a kind that it does not know: the definitions may be those of an earlier version."""
 _MOMENT_S = 0.3
-"""How much later a round begins for wishes and first answers."""
+"""How much later a round begins at most, for wishes and first answers."""
 _LOOK_S = 0.01
+"""How often it is looked whether they are done."""
 LONGEST_ROUND_S = 300.0
 """Every call of a round has a deadline of its own; a round of a thousand models has taken some seconds at most."""
 UNSETTLED_S = 1.0
@@ -103,9 +104,9 @@ class LeaderRound:
         return statuses
 
     async def let_others_go_first(self) -> None:
-        """Wait, a moment at most, for what somebody waits for and no round is needed for."""
+        """Wait for wishes and first answers that are under way, for `_MOMENT_S` at most: they need no round."""
         for _ in range(round(_MOMENT_S / _LOOK_S)):
-            if not (self.engines.wakes or self.reconciler.awaits_answer):
+            if not (self.engines.is_waking or self.reconciler.awaits_answer):
                 return
             await asyncio.sleep(_LOOK_S)
 
@@ -182,9 +183,9 @@ class LeaderLoop:
     async def _rounds(self) -> None:
         failures = 0
         while True:
+            await self._round.let_others_go_first()
             self._wake.clear()
             self._metrics.waiting.set(0)
-            await self._round.let_others_go_first()
             try:
                 await self._timed_round()
             except (ApiError, RegistryUnavailable, RegistryError) as error:

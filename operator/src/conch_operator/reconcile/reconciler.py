@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
@@ -143,7 +144,8 @@ class Ports:
     sources: Sources
     cluster: Cluster
     plan: Planner
-    """How to get from what is there to what is wanted, on this cluster."""
+    """How to get from what is there to what is wanted, on this cluster. It is called in a thread, so nobody else may touch
+    what it changes."""
     publisher: Publisher
     reader: RegistryView
     bundles: BundlePublisher
@@ -177,6 +179,8 @@ class Reconciler:
         self._failing_since_s: float | None = None
         """When the first round failed to write them after that."""
         self._round_in = background.changed_in
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="round")
+        """One of its own: what others do in threads keeps no round waiting."""
         self._withdrawals = Withdrawals(longest_withdrawal_s)
         self._storing: CallsInFlight[Digest, str | None] = CallsInFlight(background)
         self._unstored: Mapping[Digest, str] = {}
@@ -202,14 +206,19 @@ class Reconciler:
         observed = replace(observed, unstored=unstored, rejected=self._acted.rejected, specs=self._acted.specs)
         for scaling in self._ports.scaling:
             desired = await scaling.apply(desired, observed, before)
-        # What takes long with many models is done beside the loop: who is held, or wished for, need not wait for it.
-        steps = await asyncio.to_thread(self._ports.plan, desired, observed)
+        steps = await self._in_thread(partial(self._ports.plan, desired, observed))
         for reason in steps.why:
             log.debug(reason)
         acted = self._acted = await self._ports.cluster.act(steps)
         observed = replace(observed, rejected=acted.rejected, specs=acted.specs, unapplied=acted.unapplied)
         published = await self._publish(steps, observed, error)
-        return await asyncio.to_thread(describe, desired, observed, published, before, timestamp(), self._unchanged)
+        return await self._in_thread(
+            partial(describe, desired, observed, published, before, timestamp(), self._unchanged)
+        )
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """Do what takes long with many models beside the loop: no held request and no wish waits for it."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def engine_started(self, engine: ClusterEngine) -> None:
         """Begin to ask an engine that runs since a round looked."""
@@ -247,7 +256,7 @@ class Reconciler:
             held_engines=snapshot.engines,
             reserved=await self._reserve(desired),
             gateways=self._withdrawals.gateways,
-            registry_read=ports.reader.answered,
+            registry_answered=ports.reader.answered,
             revision=snapshot.revision,
         )
 

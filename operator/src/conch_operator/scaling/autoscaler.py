@@ -79,7 +79,7 @@ class _Model:
     began_s: dict[EngineName, float | None] | None = None
     """When each engine was first seen that does not answer yet; None for one that has."""
     answered: dict[EngineName, int] = field(default_factory=dict)
-    """The incarnation of each engine that answered last."""
+    """Of each engine, the incarnation that last answered; -1 where none has."""
     wish: _Wish | None = None
     complete: bool = False
     """Whether every gateway has said what there is to do for it."""
@@ -248,7 +248,7 @@ class Autoscaler(BackgroundLoops):
         if any(engine.ready for engine in engines):
             known.patience_from_s = now
         self._watch_wish(known, engines, now)
-        known.storable = _is_storable(model, observed) if observed.registry_read else known.storable
+        known.storable = _is_storable(model, observed) if observed.registry_answered else known.storable
         known.unreadable = source_failure(model, observed)
         known.answered = {
             engine.name: engine.engine.incarnation if engine.ready else known.answered.get(engine.name, -1)

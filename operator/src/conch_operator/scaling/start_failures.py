@@ -24,7 +24,7 @@ _BEFORE_A_START = frozenset(
         Reason.VOLUME_NOT_MOUNTED,
     }
 )
-"""What is over when it is not said any more."""
+"""Reasons that are over as soon as nothing says them any more."""
 
 
 def start_faults(
@@ -35,7 +35,7 @@ def start_faults(
 ) -> list[Fault | None]:
     """Return why each of these engines does not start, and why others cannot be made; None for one that may answer.
 
-    `answered`: the incarnation of each that answered last. One that answered and then ended, or fell silent, has not
+    `answered`: of each, the incarnation that last answered. One that answered and then ended, or fell silent, has not
     failed to start: it is started again, and may well answer.
     """
     rejected = observed.rejected.get(model.id)
@@ -43,7 +43,7 @@ def start_faults(
 
 
 def failure_of_all(faults: Sequence[Fault | None]) -> Fault | None:
-    """Return why no engine starts; None while one may answer, or where there is none."""
+    """Return why no engine starts; None while one of them may answer, and where there are no faults."""
     found = [fault for fault in faults if fault is not None]
     if len(found) < len(faults):
         return None

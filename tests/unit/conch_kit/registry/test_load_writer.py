@@ -34,7 +34,7 @@ class _Redis:
 
 def _writer(redis: _Redis, *, beat_s: float = 3600.0) -> LoadWriter:
     def record(sequence: int) -> GatewayLoad:
-        return GatewayLoad(id=ID, sequence=sequence)
+        return GatewayLoad(id=ID, sequence=sequence, revision=7)
 
     return LoadWriter(redis, ID, record, beat_s=beat_s)  # type: ignore[arg-type]
 
@@ -106,6 +106,14 @@ async def test_what_redis_does_not_take_is_written_when_it_is_back(monkeypatch: 
         writer.changed()
         await eventually(lambda: redis.sent, "the record")
     assert redis.tries == 5  # with the farewell
+
+
+async def test_who_ends_has_applied_what_it_had_said() -> None:
+    redis = _Redis()
+    async with _writer(redis) as writer:
+        writer.changed()
+        await eventually(lambda: redis.sent, "the record")
+    assert GatewayLoad.model_validate_json(redis.sent[-1][1][2]) == GatewayLoad(id=ID, sequence=2, revision=7)
 
 
 async def test_a_fault_of_ours_ends_no_gateway_for_the_others(

@@ -35,7 +35,7 @@ async def wakes(scene: Scene, model: DesiredModel, before: ModelStatus) -> bool:
 
 def said_ready(model: DesiredModel, generation: int) -> ModelStatus:
     ready = Condition(
-        type=ConditionType.READY,
+        type=ConditionType.ENGINE_READY,  # Ready may be False since Redis was away
         status=ConditionStatus.TRUE,
         reason=Reason.READY,
         last_transition_time="2026-01-01T00:00:00Z",

@@ -22,7 +22,7 @@ from testkit.waiting import eventually
 class Noted:
     """Stands for everything that a round calls; keeps what was called, in order."""
 
-    wakes = awaits_answer = False
+    is_waking = awaits_answer = False
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -219,7 +219,7 @@ async def test_rounds_go_on_by_the_clock_after_one_that_could_not_read_something
     await asyncio.wait([running])
 
 
-@pytest.mark.parametrize("what", ["wakes", "awaits_answer"])
+@pytest.mark.parametrize("what", ["is_waking", "awaits_answer"])
 async def test_wishes_and_first_answers_go_before_a_round(what: str) -> None:
     noted: Any = Noted()
     setattr(noted, what, True)
@@ -233,7 +233,7 @@ async def test_wishes_and_first_answers_go_before_a_round(what: str) -> None:
 async def test_no_round_waits_for_them_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leader_loop, "_MOMENT_S", 0.02)
     noted: Any = Noted()
-    noted.wakes = True
+    noted.is_waking = True
     await asyncio.wait_for(LeaderRound(*[noted] * 11, [None]).let_others_go_first(), 30)
 
 

@@ -353,10 +353,12 @@ async def test_a_deleted_models_names_wait_for_it_and_no_other_inherits_them(wor
 async def test_the_loop_goes_on_while_a_plan_is_worked_out(world: World) -> None:
     gone_on = threading.Event()
 
+    loop = asyncio.get_running_loop()
+
     def plan(desired: Desired, observed: Observed) -> Plan:
+        loop.call_soon_threadsafe(gone_on.set)
         assert gone_on.wait(30)
         return world.ports.plan(desired, observed)
 
     world.reconciler = Reconciler(replace(world.ports, plan=plan), retry_s=0)
-    asyncio.get_running_loop().call_later(0.01, gone_on.set)
     assert (await world.rounds(world.model()))[world.model().id].ready

@@ -89,7 +89,7 @@ CHANGES: dict[str, tuple[DesiredModel, Callable[[Observed], Observed]]] = {
     "unapplied": (MODEL, _with(unapplied=frozenset({ONE}))),
     "specs": (MODEL, _with(specs={ONE: "another"})),
 }
-OF_NO_STATUS = {"gateways", "registry_read", "revision", "_by_model"}
+OF_NO_STATUS = {"gateways", "registry_answered", "revision", "_by_model"}
 
 
 def test_every_part_of_what_is_observed_is_looked_at_here() -> None:

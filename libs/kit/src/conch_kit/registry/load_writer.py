@@ -45,6 +45,8 @@ class LoadWriter(RecordWriter):
         self._record = record
         self._beat_s = beat_s
         self._sequence = 0
+        self._revision = 0
+        """Of the registry, as was said last; who ends holds nobody up by having applied none."""
         self._news = asyncio.Event()
         self._urgent = asyncio.Event()
         self._refused = False
@@ -73,8 +75,7 @@ class LoadWriter(RecordWriter):
         return float(agreed)
 
     def _farewell(self) -> list[tuple[str, ...]]:
-        last = self._record(self._sequence + 1)
-        nothing = last.model_copy(update={"models": {}}).model_dump_json()
+        nothing = GatewayLoad(id=self._id, sequence=self._sequence + 1, revision=self._revision).model_dump_json()
         return [("HDEL", LOADS_KEY, self._id), ("PUBLISH", LOADS_KEY, nothing)]
 
     async def _run(self) -> None:
@@ -91,7 +92,8 @@ class LoadWriter(RecordWriter):
     async def _write(self) -> bool:
         """Write the load once; return whether Redis has answered."""
         self._sequence += 1
-        record = self._record(self._sequence).model_dump_json()
+        load = self._record(self._sequence)
+        record, self._revision = load.model_dump_json(), load.revision
         try:
             replies = await self._redis.pipeline(
                 [("HSET", LOADS_KEY, self._id, record), ("PUBLISH", LOADS_KEY, record)]
