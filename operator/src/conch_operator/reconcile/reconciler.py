@@ -144,8 +144,8 @@ class Ports:
     sources: Sources
     cluster: Cluster
     plan: Planner
-    """How to get from what is there to what is wanted, on this cluster. It is called in a thread, so nobody else may touch
-    what it changes."""
+    """How to get from what is there to what is wanted, on this cluster. It is called in a thread: what it
+    changes, nobody else may touch."""
     publisher: Publisher
     reader: RegistryView
     bundles: BundlePublisher
