@@ -58,6 +58,10 @@ class Scene:
         assert status is not None
         return status
 
+    def nobody_answers(self) -> None:
+        """Have none of the engines answer that there may be."""
+        self.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+
     def number(self, name: str, **labels: str) -> float | None:
         return self.measured.get_sample_value(f"conch_operator_{name}", labels)
 

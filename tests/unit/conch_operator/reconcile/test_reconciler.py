@@ -351,9 +351,7 @@ async def test_a_deleted_models_names_wait_for_it_and_no_other_inherits_them(wor
 
 
 async def test_the_loop_goes_on_while_a_plan_is_worked_out(world: World) -> None:
-    gone_on = threading.Event()
-
-    loop = asyncio.get_running_loop()
+    gone_on, loop = threading.Event(), asyncio.get_running_loop()
 
     def plan(desired: Desired, observed: Observed) -> Plan:
         loop.call_soon_threadsafe(gone_on.set)

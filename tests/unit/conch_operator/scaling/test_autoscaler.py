@@ -192,7 +192,7 @@ async def test_a_schedule_that_asks_for_fewer_than_the_least_changes_nothing(sce
 async def test_an_edit_of_a_model_at_rest_proves_itself_first(scene: Scene) -> None:
     await at_rest(scene)
     scene.model = scene.world.model(scaling=FROM_ZERO, engine={"cpu": {"maxBatchSize": 2}})
-    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    scene.nobody_answers()
     status = await scene.lives(3)
     assert status.scaling is not None
     assert (status.ready, status.scaling.desired, status.scaling.reason) == (False, 1, "FirstStart")
@@ -236,7 +236,7 @@ async def test_an_edit_that_changes_no_engine_leaves_a_model_at_rest_where_it_ca
 
 async def test_an_engine_that_ends_while_it_starts_makes_requests_fail_with_a_reason(scene: Scene) -> None:
     await at_rest(scene)
-    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    scene.nobody_answers()
     scene.says(held=1)
     await scene.lives(1, held=1)
     ((name, engine),) = scene.world.cluster.running.items()
@@ -266,7 +266,7 @@ async def test_where_somebody_else_decides_requests_wait_for_that_and_start_noth
     assert (scene.world.cluster.running, scene.woken) == ({}, [])
     assert status.scaling is not None
     assert (status.scaling.desired, status.scaling.reason) == (0, "Replicas")
-    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    scene.nobody_answers()
     await followed(scene, 1)
     assert (len(scene.world.cluster.running), scene.addresses, scene.route.wakes) == (1, [], True)
     scene.world.willing.gone = set()
@@ -278,7 +278,7 @@ async def test_where_somebody_else_decides_an_engine_that_fails_makes_requests_f
     await followed(scene, 0)
     await followed(scene, 0, engine={"cpu": {"maxBatchSize": 2}})
     assert scene.route.wakes, "nobody else would start an engine to prove an edit"
-    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    scene.nobody_answers()
     await followed(scene, 1, engine={"cpu": {"maxBatchSize": 2}})
     ((name, engine),) = scene.world.cluster.running.items()
     scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.EXITED, detail="ended with status 1.")

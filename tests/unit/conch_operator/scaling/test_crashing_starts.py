@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from conch_contracts.conditions import ConditionType, Reason
-from conch_operator.state import EnginePhase, Fault
+from conch_operator.state import ClusterEngine, EngineName, EnginePhase, Fault
 from testkit.scaling_scene import TINY, Scene, at_rest, scaling_scene
 
 CRASHES = 3
@@ -18,7 +18,7 @@ LONGER_THAN_REST_S = 120
 async def test_an_engine_that_crashes_again_and_again_is_no_wish_after_wish(scene: Scene) -> None:
     await at_rest(scene)
     before = list(scene.world.cluster.stopped)
-    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    scene.nobody_answers()
     scene.says(held=1)
     await scene.lives(1, held=1)
     ((name, engine),) = scene.world.cluster.running.items()
@@ -40,11 +40,7 @@ async def test_an_engine_that_crashes_again_and_again_is_no_wish_after_wish(scen
 
 
 async def test_requests_wait_again_for_an_engine_that_has_found_its_place(scene: Scene) -> None:
-    await at_rest(scene)
-    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
-    scene.says(held=1)
-    await scene.lives(1, held=1)
-    ((name, engine),) = scene.world.cluster.running.items()
+    name, engine = await woken_in_vain(scene)
     full = Fault(Reason.UNSCHEDULABLE, "No node has room.")
     scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.BLOCKED, fault=full)
     assert not (await scene.lives(2, held=1)).ready
@@ -56,11 +52,7 @@ async def test_requests_wait_again_for_an_engine_that_has_found_its_place(scene:
 
 async def test_where_nodes_are_added_requests_wait_for_one_as_long_as_was_set(tmp_path: Path) -> None:
     async with scaling_scene(tmp_path, node_wait_s=30) as scene:
-        await at_rest(scene)
-        scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
-        scene.says(held=1)
-        await scene.lives(1, held=1)
-        ((name, engine),) = scene.world.cluster.running.items()
+        name, engine = await woken_in_vain(scene)
         full = Fault(Reason.UNSCHEDULABLE, "No node has room.")
         scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.BLOCKED, fault=full)
         status = await scene.lives(30, held=1)
@@ -79,7 +71,7 @@ async def test_where_nodes_are_added_requests_wait_for_one_as_long_as_was_set(tm
 async def test_requests_wait_for_the_first_engine_of_an_edit_until_it_fails(scene: Scene) -> None:
     await at_rest(scene)
     await scene.lives(60)
-    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    scene.nobody_answers()
     edited(scene, engine={"cpu": {"maxBatchSize": 3}})
     assert not (await scene.lives(2, held=1)).ready, "since no engine of it has answered"
     assert (scene.route.wakes, scene.route.start_failed) == (True, None)
@@ -94,7 +86,7 @@ async def test_requests_wait_for_the_first_engine_of_an_edit_until_it_fails(scen
 
 async def test_a_good_edit_is_waited_for_though_the_one_before_it_has_failed(scene: Scene) -> None:
     await at_rest(scene)
-    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    scene.nobody_answers()
     edited(scene, engine={"cpu": {"maxBatchSize": 3}})
     await scene.lives(2, held=1)
     ((name, engine),) = scene.world.cluster.running.items()
@@ -128,7 +120,7 @@ async def test_an_engine_that_ends_after_it_answered_has_not_failed_to_start(sce
 
 async def test_one_engine_that_finds_no_place_refuses_nobody_while_another_starts(scene: Scene) -> None:
     await at_rest(scene)
-    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    scene.nobody_answers()
     scene.says(held=100)
     await scene.lives(1, held=100)
     running = scene.world.cluster.running
@@ -147,7 +139,7 @@ async def test_one_engine_that_finds_no_place_refuses_nobody_while_another_start
 
 async def test_a_good_edit_is_waited_for_though_the_one_before_it_has_failed_for_long(scene: Scene) -> None:
     await at_rest(scene)
-    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    scene.nobody_answers()
     edited(scene, engine={"cpu": {"maxBatchSize": 3}})
     await scene.lives(2, held=1)
     scene.clock.advance(scene.model.deployment.spec.progress_deadline)
@@ -159,7 +151,7 @@ async def test_a_good_edit_is_waited_for_though_the_one_before_it_has_failed_for
 
 
 async def test_the_time_in_which_an_engine_cannot_start_is_no_time_of_a_start(scene: Scene) -> None:
-    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    scene.nobody_answers()
     await scene.lives(2)
     ((name, engine),) = scene.world.cluster.running.items()
     missing = Fault(Reason.SECRET_NOT_FOUND, "The Secret x is missing.")
@@ -179,6 +171,16 @@ async def test_an_edit_whose_folder_is_missing_is_refused_with_a_reason_at_once(
     for _ in range(3):
         await scene.lives(1, held=1)
         assert scene.route.start_failed is not None
+
+
+async def woken_in_vain(scene: Scene) -> tuple[EngineName, ClusterEngine]:
+    """Wake a model at rest; return the engine that starts, and does not answer."""
+    await at_rest(scene)
+    scene.nobody_answers()
+    scene.says(held=1)
+    await scene.lives(1, held=1)
+    ((name, engine),) = scene.world.cluster.running.items()
+    return name, engine
 
 
 def edited(scene: Scene, **spec: object) -> None:

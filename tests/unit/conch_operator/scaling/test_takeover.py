@@ -6,8 +6,6 @@ from conch_contracts.conditions import ConditionType
 from conch_operator.state import EnginePhase
 from testkit.scaling_scene import TINY, Scene, at_rest, followed
 
-NOBODY_ANSWERS = frozenset(f"127.0.0.1:{port}" for port in range(9000, 9010))
-
 
 async def test_a_model_at_rest_stays_there(scene: Scene) -> None:
     before = await at_rest(scene)
@@ -19,7 +17,7 @@ async def test_a_model_at_rest_stays_there(scene: Scene) -> None:
 
 async def test_requests_wait_on_for_an_engine_that_is_being_started(scene: Scene) -> None:
     await at_rest(scene)
-    scene.world.willing.gone = set(NOBODY_ANSWERS)
+    scene.nobody_answers()
     before = await scene.lives(2, held=1)
     assert (before.ready, before.replicas, before.ready_replicas) == (True, 1, 0)
     scene.begins_anew()
