@@ -303,10 +303,9 @@ class Residents(BackgroundLoops):
 def _said_of(model: DesiredModel, before: Statuses) -> ModelStatus | None:
     """Return what was last said of a model that could be asked, if that is about its spec as it is now."""
     status = before.get(model.id)
-    engine = None if status is None else status.condition(ConditionType.ENGINE_READY)
-    answers = status is not None and engine is not None and engine.holds
-    is_of_now = status is not None and answers and 0 < model.generation == status.observed_generation
-    return status if is_of_now else None
+    if status is None or not status.holds(ConditionType.ENGINE_READY):
+        return None
+    return status if 0 < model.generation == status.observed_generation else None
 
 
 def _use_of(members: Iterable[KnownModel]) -> PoolInUse:

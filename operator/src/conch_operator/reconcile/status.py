@@ -63,11 +63,15 @@ class ModelStatus(BaseModel):
         """Return one condition, None before it was first judged."""
         return next((condition for condition in self.conditions if condition.type is kind), None)
 
+    def holds(self, kind: ConditionType) -> bool:
+        """Return whether one condition is true."""
+        condition = self.condition(kind)
+        return condition is not None and condition.holds
+
     @property
     def ready(self) -> bool:
         """Return whether the model serves."""
-        condition = self.condition(ConditionType.READY)
-        return condition is not None and condition.holds
+        return self.holds(ConditionType.READY)
 
     @property
     def rolled_out(self) -> bool:

@@ -240,7 +240,7 @@ class Autoscaler(BackgroundLoops):
             # Nobody here starts an engine to see what an edit is worth where somebody else decides.
             known.edited = known.edited or known.proven
             known.spec, known.proven = spec, known.proven and model.deployment.spec.waits_for_others
-            known.patience_from_s = now
+            known.patience_from_s, known.failure = now, None
         elif any(engine.ready for engine in updated):
             known.proven, known.edited = True, False
         if known.deployed is not model:
@@ -261,7 +261,7 @@ class Autoscaler(BackgroundLoops):
             failure, known.patience_from_s = None, now
         self._time_starts(known, engines, now, waits_for_node=waits_for_node)
         ready = sum(engine.ready for engine in engines)
-        lasts = updated is not None and ready == 0 and known.scaler.desired > 0 and outlasts_a_pause(known.failure)
+        lasts = ready == 0 and known.scaler.desired > 0 and outlasts_a_pause(known.failure)
         known.failure = failure or (known.failure if lasts else None)
         known.seen = EnginesSeen(ready, failing=any(faults))
         serving = [engine for engine in engines if engine.ready and engine.stays]

@@ -33,8 +33,7 @@ class _Written:
 class _Sent:
     """A model as it was last sent."""
 
-    routed: _RoutedModel | None
-    """None: it goes."""
+    routed: _RoutedModel
     arguments: list[Argument]
 
 
@@ -57,19 +56,19 @@ class RegistryWriter:
         """
         sent = {model: self._sending(model, routed) for model, routed in sorted(models.items(), key=_id)}
         if self._written is not None and self._clock() < self._full_at_s:
-            news = [one for model, one in sent.items() if self._sent.get(model) is not one]
-            news += [_gone(model) for model in self._sent.keys() - sent.keys()]
+            news = [one.arguments for model, one in sent.items() if self._sent.get(model) is not one]
+            news += [[model, "", 0] for model in self._sent.keys() - sent.keys()]
             if not news and await self.is_current():
                 return self._written.revision
             if news and (revision := await self._send(news, len(sent), since=self._written)) is not None:
                 self._sent = sent
                 return revision
-        revision = await self._send(sent.values(), len(sent), since=None)
+        revision = await self._send([one.arguments for one in sent.values()], len(sent), since=None)
         assert revision is not None  # only changes may be those of another list
         self._sent, self._full_at_s = sent, self._clock() + FULL_S
         return revision
 
-    async def _send(self, sent: Iterable[_Sent], count: int, *, since: _Written | None) -> int | None:
+    async def _send(self, sent: Iterable[list[Argument]], count: int, *, since: _Written | None) -> int | None:
         """Send all of `count` models, or what has changed of the list `since`; None where that is not there."""
         least = 0 if self._written is None else self._written.revision
         keys = [META_KEY, ROUTES_KEY, CHANGED_KEY]
@@ -83,7 +82,7 @@ class RegistryWriter:
             count,
             *(("", "") if since is None else (since.epoch, since.revision)),
         ]
-        arguments = [argument for one in sent for argument in one.arguments]
+        arguments = [argument for one in sent for argument in one]
         try:
             reply = await self._redis.execute("EVAL", PUBLISH, len(keys), *keys, *header, *arguments)
         except RegistryError as error:
@@ -115,7 +114,7 @@ class RegistryWriter:
     def _sending(self, model: ModelId, routed: _RoutedModel) -> _Sent:
         """Return a model as it is to be sent; the last one where it is the same."""
         sent, (route, engines) = self._sent.get(model), routed
-        if sent is not None and sent.routed is not None and sent.routed[0] is route and sent.routed[1] == engines:
+        if sent is not None and sent.routed[0] is route and sent.routed[1] == engines:
             return sent
         return _Sent(routed, _arguments(model, routed))
 
@@ -132,10 +131,6 @@ class RegistryWriter:
 
 def _id(item: tuple[ModelId, _RoutedModel]) -> ModelId:
     return item[0]
-
-
-def _gone(model: ModelId) -> _Sent:
-    return _Sent(None, [model, "", 0])
 
 
 def _arguments(model: ModelId, routed: _RoutedModel) -> list[Argument]:

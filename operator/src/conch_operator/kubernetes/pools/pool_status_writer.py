@@ -20,7 +20,6 @@ from conch_operator.timestamps import timestamp
 
 log = logging.getLogger(__name__)
 
-_MIB = 1024**2
 MOST_RESIDENTS = 1000
 """So many the status of a pool names at most, as its schema says."""
 
@@ -112,7 +111,7 @@ def pool_status(
         models=placed,
         loaded=len(sizes),
         memory_bytes=taken,
-        memory_used=f"{round(taken / _MIB)}Mi",
+        memory_used=f"{round(taken / 1024**2)}Mi",
         residents=tuple(
             Resident(name=name, memory_bytes=size) for name, size in sorted(sizes.items())[:MOST_RESIDENTS]
         ),
