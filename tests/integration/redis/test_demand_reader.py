@@ -136,7 +136,7 @@ async def _at_rest(name: str, book: DemandBook, decided: asyncio.Event) -> Autos
         book, lambda: None, metrics, lambda _, scaled, told: decided.set() if scaled.engines else None
     )
     rests = Condition(
-        type=ConditionType.READY,
+        type=ConditionType.ENGINE_READY,
         status="True",
         reason=Reason.SCALED_TO_ZERO,
         message="",
