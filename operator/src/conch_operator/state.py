@@ -299,6 +299,8 @@ class ClusterEngine:
     """How much memory it takes, as measured; None where nobody does."""
     pool: PoolId | None = None
     """In whose server it is, on a cluster that makes other engines by itself."""
+    comes_back: bool = True
+    """Whether the cluster starts it again when it has ended; else another one takes its place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,10 +36,11 @@ def start_faults(
     """Return why each of these engines does not start, and why others cannot be made; None for one that may answer.
 
     `answered`: of each, the incarnation that last answered. One that answered and then ended, or fell silent, has not
-    failed to start: it is started again, and may well answer.
+    failed to start: it is started again, and may well answer. One that is not says nothing beside its successor.
     """
-    rejected = observed.rejected.get(model.id)
-    return [*([] if rejected is None else [rejected]), *(_fault_of(engine, answered) for engine in engines)]
+    rejected, engines = observed.rejected.get(model.id), [*engines]
+    hopes = [engine for engine in engines if engine.engine.comes_back] or engines
+    return [*([] if rejected is None else [rejected]), *(_fault_of(engine, answered) for engine in hopes)]
 
 
 def failure_of_all(faults: Sequence[Fault | None]) -> Fault | None:

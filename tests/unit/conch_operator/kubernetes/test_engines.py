@@ -105,7 +105,8 @@ async def test_a_pod_that_was_evicted_is_forgotten_once_another_serves(gate: str
     api.pods = [evicted, new]
     engines = KubernetesEngines(api, Agents(TOKENS), EngineSettings(agent_image="a"), [None])
     await engines.observe()
-    assert sorted(engine.name for engine in await engines.engines()) == seen
+    found = {engine.name: engine.comes_back for engine in await engines.engines()}
+    assert found == {name: name != "ns/evicted" for name in seen}
 
 
 async def test_the_agent_of_a_pod_is_not_asked_about_models_in_pools() -> None:

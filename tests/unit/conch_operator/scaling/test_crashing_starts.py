@@ -186,3 +186,17 @@ async def woken_in_vain(scene: Scene) -> tuple[EngineName, ClusterEngine]:
 def edited(scene: Scene, **spec: object) -> None:
     said = scene.model.deployment.spec.model_dump(by_alias=True, exclude_unset=True, mode="json")
     scene.model = scene.world.model(**said | spec)
+
+
+async def test_an_engine_that_was_evicted_does_not_speak_for_its_successor(scene: Scene) -> None:
+    await scene.lives(5, held=1)
+    ((name, engine),) = scene.world.cluster.running.items()
+    evicted = replace(engine, phase=EnginePhase.EXITED, comes_back=False, detail="was evicted.")
+    scene.world.cluster.running[name] = evicted
+    await scene.lives(1, held=1)
+    assert (scene.route.wakes, scene.route.start_failed) == (True, None), "another one is to take its place"
+    next_name = EngineName("next")
+    full = Fault(Reason.UNSCHEDULABLE, "No node has room.")
+    scene.world.cluster.running[next_name] = replace(engine, name=next_name, phase=EnginePhase.BLOCKED, fault=full)
+    await scene.lives(1, held=1)
+    assert scene.route.start_failed is not None

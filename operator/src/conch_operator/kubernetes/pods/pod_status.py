@@ -43,6 +43,8 @@ _MISSING = (
 _TWICE = re.compile(r"not found(\.? not found)+")
 """As the scheduler says it of a claim."""
 _LONGEST = 400
+_ENDED = ("Failed", "Succeeded")
+"""Phases of a pod of which no container is started any more: one that was evicted, for instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) ->
         contract=contract,
         phase=_phase(pod, fault, held=held),
         grpc=engine_address(pod),
+        comes_back=pod["status"].get("phase") not in _ENDED,
         incarnation=int(container_status(pod, TRITON).get("restartCount", 0)),
         detail=_last_words(container_status(pod, TRITON), pod),
         fault=fault,
@@ -196,7 +199,7 @@ def _phase(pod: Object, fault: Fault | None, *, held: bool) -> EnginePhase:
         return EnginePhase.LEAVING if held and "running" in state else EnginePhase.STOPPING
     if fault is not None:
         return EnginePhase.BLOCKED
-    if pod["status"].get("phase") in ("Failed", "Succeeded") or "terminated" in state:
+    if pod["status"].get("phase") in _ENDED or "terminated" in state:
         return EnginePhase.EXITED
     if state.get("waiting", {}).get("reason") == "CrashLoopBackOff":
         return EnginePhase.EXITED
