@@ -88,7 +88,7 @@ async def test_a_record_that_nobody_renews_is_taken_out(client: RedisClient) -> 
 async def test_of_two_wishes_the_longer_one_stays(client: RedisClient) -> None:
     writer = LoadWriter(client, "a", _Gateway("a").record)
     assert await writer.wake(MODEL, 100, clock=lambda: 1000.0) == 1100
-    assert await writer.wake(MODEL, 50, clock=lambda: 1000.0) == 1100
+    assert await writer.wake(MODEL, 50, clock=lambda: 1000.0) == 1100.001, "so somebody has asked again"
     assert await writer.wake(MODEL, 300, clock=lambda: 1000.0) == 1300
     assert await client.execute("HGET", WAKES_KEY, MODEL) == b"1300"
     await client.execute("HSET", WAKES_KEY, MODEL, "nonsense")
@@ -121,9 +121,10 @@ async def test_wishes_that_redis_has_lost_are_written_again_by_whoever_has_read_
     await client.execute("FLUSHALL")
     await writer.wake(MODEL, 10, clock=lambda: now)  # of two wishes the longer one counts
     await writer.wake(other, 70, clock=lambda: now)
+    await writer.wake(other, 70, clock=lambda: now)
     for reader in (*readers, WokenModels(client, lambda: now)):
-        assert await reader.read() == {MODEL: 1600.0, other: 1070.0}
-    now = 1070.0
+        assert await reader.read() == {MODEL: 1600.0, other: 1070.001}
+    now = 1071.0
     for reader in (*readers, WokenModels(client, lambda: now)):
         assert await reader.read() == {MODEL: 1600.0}
     assert await client.execute("HGETALL", WAKES_KEY) == [MODEL.encode(), b"1600"]

@@ -136,10 +136,11 @@ return {epoch, string.format('%.0f', revision)}
 
 WAKE = """
 -- KEYS: wakes.  ARGV: model, until when in Unix seconds. Answers until when the model shall be awake.
-local known = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0) or 0
-if known >= tonumber(ARGV[2]) then return string.format('%.0f', known) end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-return ARGV[2]
+-- An earlier wish that lasts longer stands, and grows by a millisecond: so it shows that somebody has asked again.
+local known, until_s = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0) or 0, ARGV[2]
+if known >= tonumber(until_s) then until_s = string.format('%.3f', known + 0.001) end
+redis.call('HSET', KEYS[1], ARGV[1], until_s)
+return until_s
 """
 
 FORGET_WAKES = """

@@ -41,7 +41,8 @@ class WokenModels:
                 forget = (part for wish in past.items() for part in wish)
                 await self._redis.execute("EVAL", FORGET_WAKES, 1, WAKES_KEY, *forget)
             for model, at in lost.items():
-                await self._redis.execute("EVAL", WAKE, 1, WAKES_KEY, model, f"{at:.0f}")
+                until = f"{at:.3f}".removesuffix(".000")
+                await self._redis.execute("EVAL", WAKE, 1, WAKES_KEY, model, until)
         return self._known
 
 
