@@ -1,6 +1,7 @@
 """How a channel connects and what it leaves; how it fares with a real server is in `integration/`."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 
 import grpc
@@ -43,6 +44,18 @@ async def test_of_several_addresses_the_first_that_takes_a_connection_is_used(se
     channel.call(pb.ModelInferRequest(), timeout_s=60)
     await eventually(lambda: server.connections == 1, "the connection")
     await channel.close()
+
+
+async def test_an_address_that_takes_no_connection_leaves_time_for_the_next(server: Server) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as full,
+        socket.create_connection(full.getsockname()),
+    ):
+        channel = StreamChannel(EngineAddress(f"ipv4:127.0.0.1:{full.getsockname()[1]},127.0.0.1:{server.port}"))
+        call = channel.call(pb.ModelInferRequest(), timeout_s=60)
+        await eventually(lambda: server.connections == 1, "the connection")
+        call.cancel()
+        await channel.close()
 
 
 async def test_no_connection_outlives_its_channel(server: Server) -> None:

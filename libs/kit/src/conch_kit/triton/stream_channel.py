@@ -18,6 +18,7 @@ from conch_kit.triton.stream_call import StreamCall
 
 _PATH = f"/{pb.DESCRIPTOR.services_by_name['GRPCInferenceService'].full_name}/ModelStreamInfer"
 _CONNECT_S = 2.0
+"""For all addresses of an engine together."""
 _GREETING_S = 5.0
 """How long a server may take to say its first word on a connection: one that has started does at once."""
 _UNANSWERED_MS = 20_000
@@ -63,8 +64,7 @@ class StreamChannel:
     async def _connect(self) -> None:
         """Connect and send what waits, or fail it."""
         try:
-            async with asyncio.timeout(_CONNECT_S):
-                transport, connection = await self._dial()
+            transport, connection = await self._dial()
         except (OSError, TimeoutError) as error:
             why = "nobody answers" if isinstance(error, TimeoutError) else str(error)
             self._fail(f"The engine at {self._authority} cannot be reached: {why}.")
@@ -83,13 +83,21 @@ class StreamChannel:
             call.send(connection, head, body)
 
     async def _dial(self) -> tuple[asyncio.Transport, Http2Connection]:
-        """Connect to the first of the addresses that takes a connection; raise OSError when none does."""
-        loop = asyncio.get_running_loop()
-        *others, last = _ends(self._target)
-        for host, port in others:
+        """Connect to the first of the addresses that takes a connection, each in its part of the time.
+
+        Raises OSError, TimeoutError included, when none does.
+        """
+        ends = _ends(self._target)
+        *others, last = ends
+        for address in others:
             with suppress(OSError):
-                return await loop.create_connection(lambda: Http2Connection(self._lost), host, port)
-        return await loop.create_connection(lambda: Http2Connection(self._lost), *last)
+                return await self._dial_one(*address, _CONNECT_S / len(ends))
+        return await self._dial_one(*last, _CONNECT_S / len(ends))
+
+    async def _dial_one(self, host: str, port: int, limit_s: float) -> tuple[asyncio.Transport, Http2Connection]:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(limit_s):
+            return await loop.create_connection(lambda: Http2Connection(self._lost), host, port)
 
     def _leave_unless_greeted(self, connection: Http2Connection) -> None:
         if not connection.greeted:
