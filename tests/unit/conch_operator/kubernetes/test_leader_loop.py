@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -228,6 +228,25 @@ async def test_wishes_and_first_answers_go_before_a_round(what: str) -> None:
     assert not waiting.done()
     setattr(noted, what, False)
     await asyncio.wait_for(waiting, 30)
+
+
+async def test_before_each_round_others_are_let_go_first() -> None:
+    class Ordered(AloneRound):
+        calls: ClassVar[list[str]] = []
+
+        async def let_others_go_first(self) -> None:
+            self.calls.append("others")
+
+        async def run(self) -> Statuses:
+            self.calls.append("round")
+            return {}
+
+    loop = LeaderLoop(Ordered(), OperatorMetrics.on(CollectorRegistry()), 0.01, asyncio.Event())
+    running = asyncio.create_task(loop.run())
+    await eventually(lambda: len(Ordered.calls) >= 4, "two rounds")
+    running.cancel()
+    await asyncio.wait([running])
+    assert Ordered.calls[:4] == ["others", "round"] * 2
 
 
 async def test_no_round_waits_for_them_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
