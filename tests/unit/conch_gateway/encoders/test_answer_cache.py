@@ -5,13 +5,29 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from conch_contracts.names import CACHE_PREFIX
-from conch_gateway.encoders.answer_cache import MAX_BYTES, PATIENCE_S, NoStore, RedisStore, Shared, SharedAnswers
+from conch_gateway.encoders.answer_cache import (
+    MAX_BYTES,
+    PATIENCE_S,
+    Computation,
+    NoStore,
+    RedisStore,
+    Shared,
+    SharedAnswers,
+)
+from conch_gateway.placement.time_left import TimeLeft
 from conch_kit.errors import InvalidRequest, RateLimited, ServiceError, Unavailable, UpstreamTimeout
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 
 
-async def get(answers: SharedAnswers, key: str, make: Callable[[], Awaitable[bytes]]) -> Shared:
-    async with answers.get(key, 1, make) as shared:
+async def get(
+    answers: SharedAnswers,
+    key: str,
+    make: Callable[[Computation], Awaitable[bytes]],
+    *,
+    wait_s: float = 60.0,
+    priority: int = 0,
+) -> Shared:
+    async with answers.get(key, 1, make, TimeLeft(wait_s), priority=priority) as shared:
         return shared
 
 
@@ -19,12 +35,12 @@ async def test_who_goes_away_leaves_the_work_to_the_next() -> None:
     answers = SharedAnswers(NoStore())
     begun, never = asyncio.Event(), asyncio.Event()
 
-    async def slow() -> bytes:
+    async def slow(_: Computation) -> bytes:
         begun.set()
         await never.wait()
         return b"slow"
 
-    async def quick() -> bytes:
+    async def quick(_: Computation) -> bytes:
         return b"quick"
 
     first = asyncio.create_task(get(answers, "x", slow))
@@ -40,7 +56,7 @@ async def test_all_that_wait_hear_that_their_request_is_invalid() -> None:
     answers = SharedAnswers(NoStore())
     go, made = asyncio.Event(), 0
 
-    async def refusing() -> bytes:
+    async def refusing(_: Computation) -> bytes:
         nonlocal made
         made += 1
         await go.wait()
@@ -56,7 +72,7 @@ async def test_all_that_wait_hear_that_their_request_is_invalid() -> None:
 
 
 async def test_an_error_that_nobody_waits_for_is_not_logged() -> None:
-    async def refusing() -> bytes:
+    async def refusing(_: Computation) -> bytes:
         raise InvalidRequest("No such token.")
 
     logged: list[object] = []
@@ -72,11 +88,11 @@ async def test_a_failure_is_its_own_and_the_next_in_line_computes(error: Service
     answers = SharedAnswers(NoStore())
     go = asyncio.Event()
 
-    async def failing() -> bytes:
+    async def failing(_: Computation) -> bytes:
         await go.wait()
         raise error
 
-    async def quick() -> bytes:
+    async def quick(_: Computation) -> bytes:
         return b"quick"
 
     first = asyncio.create_task(get(answers, "x", failing))
@@ -96,7 +112,7 @@ async def test_different_requests_do_not_share() -> None:
     async def make(body: bytes) -> bytes:
         return body
 
-    both = await asyncio.gather(get(answers, "x", lambda: make(b"a")), get(answers, "y", lambda: make(b"b")))
+    both = await asyncio.gather(get(answers, "x", lambda _: make(b"a")), get(answers, "y", lambda _: make(b"b")))
     assert [shared.body for shared in both] == [b"a", b"b"]
 
 
@@ -109,10 +125,10 @@ async def test_a_new_answer_is_kept_only_after_it_was_given_and_shared_until_the
 
     answers = SharedAnswers(Store())
 
-    async def make() -> bytes:
+    async def make(_: Computation) -> bytes:
         return b"made"
 
-    async with answers.get("x", 1, make) as first:
+    async with answers.get("x", 1, make, TimeLeft(60)) as first:
         assert (first.hit, kept) == (False, [])
         assert (await get(answers, "x", make)).hit
     assert kept == [b"made"]
@@ -124,11 +140,11 @@ async def test_an_answer_that_could_not_be_given_is_not_kept() -> None:
         async def put(self, key: str, body: bytes, ttl_s: float) -> None:
             raise AssertionError(key)
 
-    async def make() -> bytes:
+    async def make(_: Computation) -> bytes:
         return b"made"
 
     with pytest.raises(Unavailable):
-        async with SharedAnswers(Store()).get("x", 1, make):
+        async with SharedAnswers(Store()).get("x", 1, make, TimeLeft(60)):
             raise Unavailable("The answer is broken.")
 
 
@@ -140,7 +156,7 @@ async def test_an_answer_that_is_too_large_is_given_and_not_kept(size: int, kept
         async def put(self, key: str, body: bytes, ttl_s: float) -> None:
             written.append(key)
 
-    async def large() -> bytes:
+    async def large(_: Computation) -> bytes:
         return b"x" * size
 
     assert len((await get(SharedAnswers(Notes()), "x", large)).body) == size
@@ -150,7 +166,7 @@ async def test_an_answer_that_is_too_large_is_given_and_not_kept(size: int, kept
 async def test_one_that_waits_and_goes_away_takes_the_answer_from_nobody() -> None:
     answers, go = SharedAnswers(NoStore()), asyncio.Event()
 
-    async def slow() -> bytes:
+    async def slow(_: Computation) -> bytes:
         await go.wait()
         return b"slow"
 
@@ -161,6 +177,81 @@ async def test_one_that_waits_and_goes_away_takes_the_answer_from_nobody() -> No
     go.set()
     assert ((await makes).body, (await stays).body) == (b"slow", b"slow")
     assert (await stays).hit
+
+
+@pytest.mark.parametrize(("wait_s", "priority"), [(0.01, 0), (60.0, -1)], ids=["its time is over", "it is more urgent"])
+async def test_nobody_waits_for_the_turn_of_another_longer_than_for_its_own(wait_s: float, priority: int) -> None:
+    answers, turn = SharedAnswers(NoStore()), asyncio.Event()
+
+    async def queued(computation: Computation) -> bytes:
+        await turn.wait()
+        computation.begins(lasts=True)
+        return b"queued"
+
+    async def own(_: Computation) -> bytes:
+        return b"own"
+
+    first = asyncio.create_task(get(answers, "x", queued))
+    await asyncio.sleep(0)
+    second = get(answers, "x", own, wait_s=wait_s, priority=priority)
+    assert (await asyncio.wait_for(second, 30)).body == b"own"
+    patient = asyncio.create_task(get(answers, "x", own, priority=1))
+    await asyncio.sleep(0)
+    turn.set()
+    assert [(await each).body for each in (first, patient)] == [b"queued"] * 2
+
+
+async def test_what_an_engine_works_on_is_waited_for_by_all() -> None:
+    answers, go = SharedAnswers(NoStore()), asyncio.Event()
+
+    async def slow(computation: Computation) -> bytes:
+        computation.begins(lasts=True)
+        await go.wait()
+        return b"slow"
+
+    async def never(_: Computation) -> bytes:
+        raise AssertionError("It is computed already.")
+
+    first = asyncio.create_task(get(answers, "x", slow))
+    await asyncio.sleep(0)
+    others = [asyncio.create_task(get(answers, "x", never, wait_s=0, priority=-1)) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    go.set()
+    assert [(await each).body for each in (first, *others)] == [b"slow"] * 4
+
+
+async def test_those_that_wait_one_after_the_other_have_one_wait_each() -> None:
+    """The first in line fails when its time is over; whoever has come with it has none left either."""
+    answers, waits = SharedAnswers(NoStore()), [TimeLeft(0.05) for _ in range(4)]
+
+    async def ask(wait: TimeLeft) -> float:
+        async def queued(_: Computation) -> bytes:
+            left_s.append(wait.seconds())
+            with wait:
+                await asyncio.sleep(wait.seconds())
+            raise Unavailable("No engine was free.")
+
+        left_s = list[float]()
+        with pytest.raises(Unavailable):
+            async with answers.get("x", 1, queued, wait):
+                pass
+        return left_s[0]
+
+    first, *others = await asyncio.gather(*(ask(wait) for wait in waits))
+    assert first > 0.04
+    assert max(others) < 0.04
+
+
+async def test_an_answer_of_another_model_than_was_asked_is_not_kept() -> None:
+    class Store(NoStore):
+        async def put(self, key: str, body: bytes, ttl_s: float) -> None:
+            raise AssertionError(key)
+
+    async def make(computation: Computation) -> bytes:
+        computation.begins(lasts=False)
+        return b"made"
+
+    assert (await get(SharedAnswers(Store()), "x", make)).body == b"made"
 
 
 async def test_only_what_was_written_under_its_own_key_and_whole_is_an_answer() -> None:

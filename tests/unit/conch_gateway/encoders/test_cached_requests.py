@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH
-from conch_contracts.records import EncoderProfile, Engine, ModelKind, Pooling
+from conch_contracts.records import EncoderProfile, Engine, ModelKind, Pooling, Route
 from testkit.gateway.encoders import FakeStore, serving
 from testkit.gateway.fakes import ENGINE, FakeAnswer, answered, gateway, route, rows, snapshot
 from testkit.waiting import eventually
@@ -98,3 +98,20 @@ async def test_a_request_whose_model_starts_an_engine_waits_behind_no_equal_one_
     served.learn(snapshot(model, engines=()))
     answer = await served.client.post("/v1/embeddings", body)
     assert (answer.status, answer.headers[b"x-conch-cache"]) == (200, b"hit"), "what is kept needs no engine"
+
+
+async def test_what_the_next_version_answers_is_not_kept_for_the_one_before() -> None:
+    def model(version: str) -> Route:
+        encoder = EncoderProfile(cache_ttl_s=60, version=version)
+        return route(kind=ModelKind.EMBEDDING, encoder=encoder, wakes=True)
+
+    store, before = FakeStore(), model("1")
+    scripts = {PREPARE_ROWS_PATH: rows(3), ENCODE_PATH: answered(VECTORS)}
+    served = gateway(scripts, known=snapshot(before, engines=()), store=store)
+    asked = asyncio.create_task(served.client.post("/v1/embeddings", {"input": "hi"}))
+    await eventually(lambda: served.admission.waiting()[before.model_id] == 1, "one that is held")
+    served.learn(snapshot(model("2"), engines=(Engine(grpc=ENGINE),)))
+    assert (await asked).status == 200
+    assert store.kept == {}
+    assert (await served.client.post("/v1/embeddings", {"input": "hi"})).status == 200
+    assert len(store.kept) == 1

@@ -9,10 +9,9 @@ from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import RoutingPolicy
 from conch_gateway.inference.watchdog import ClientStalled
 from conch_gateway.placement.admission import Admission
+from conch_gateway.placement.claim import Claim
 from conch_gateway.placement.holds import Hold
-from conch_gateway.placement.model_queue import Claim
 from conch_kit.errors import RateLimited, Unavailable
-from conch_kit.registry.snapshot import Snapshot
 from testkit.clock import FakeClock
 from testkit.gateway.fakes import route, snapshot
 from testkit.gateway.queues import admission, engine, turns
@@ -278,18 +277,6 @@ async def test_nobody_waits_for_a_model_that_is_scaled_to_none():
     release.set()
     queues.apply(snapshot(engines=(engine("b"),)))
     await asyncio.gather(tasks[0], waiting)
-
-
-async def test_who_waits_for_a_model_that_is_removed_is_told_at_once():
-    queues, release = admission(engine("a")), asyncio.Event()
-    tasks = [asyncio.create_task(hold(queues, [], number, release)) for number in range(2)]
-    await turns()
-    queues.apply(Snapshot())
-    with pytest.raises(Unavailable) as caught:
-        await asyncio.wait_for(tasks[1], 60)
-    assert caught.value.code == "model_not_ready"
-    release.set()
-    await tasks[0]
 
 
 async def test_a_request_that_comes_back_has_kept_its_place():

@@ -17,9 +17,10 @@ from conch_contracts.records import Dialect, Engine, ModelKind, Pool, RoutingPol
 from conch_gateway.placement import model_queue
 from conch_gateway.placement.admission import Admission
 from conch_gateway.placement.attempts import ServiceProcesses
+from conch_gateway.placement.claim import Claim
 from conch_gateway.placement.dispatch import MAX_ERROR_BYTES, Dispatcher
 from conch_gateway.placement.holds import Hold
-from conch_gateway.placement.model_queue import PASSED_OVER_S, Claim
+from conch_gateway.placement.model_queue import PASSED_OVER_S
 from conch_gateway.placement.pool_return import PoolReturn
 from conch_gateway.placement.retry_budget import RetryBudget
 from conch_gateway.placement.waiting_room import WaitingRoom
@@ -158,6 +159,25 @@ async def test_an_engine_that_is_away_for_too_long_is_what_the_client_is_told(wa
     served = gateway({GENERATE_PATH: lambda _: refused(503, "away", retryable=True)}, known=known)
     answer = await asyncio.wait_for(served.client.post(PATH, CHAT), 30)
     assert (answer.status, answer.error["message"]) == (503, "away")
+
+
+async def test_what_an_engine_takes_to_say_nothing_is_taken_off_the_wait(monkeypatch):
+    """Or a request that is alone would try again and again, for ten times as long as it may wait."""
+    monkeypatch.setattr(model_queue, "PASSED_OVER_S", 0.01)
+
+    class Mute(FakeAnswer):
+        async def read(self) -> bytes:
+            await asyncio.sleep(0.25)
+            return await super().read()
+
+    def says_nothing(_):
+        answer = refused(503, "It says nothing.", retryable=True)
+        return Mute(answer.status, answer.headers, answer.pieces)
+
+    served = gateway({GENERATE_PATH: says_nothing}, known=snapshot(route(routing=RoutingPolicy(queue_wait_s=1))))
+    answer = await asyncio.wait_for(served.client.post(PATH, CHAT), 30)
+    assert (answer.status, answer.error["message"]) == (503, "It says nothing.")
+    assert len(served.upstream.sent(GENERATE_PATH)) <= 2
 
 
 async def test_a_request_over_which_engines_are_lost_is_given_to_two_at_most():

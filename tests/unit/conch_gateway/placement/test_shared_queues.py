@@ -6,7 +6,7 @@ from dataclasses import replace
 from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, GatewayLoad, ModelDemand, RoutingPolicy
 from conch_gateway.placement.admission import Admission
-from conch_gateway.placement.model_queue import Claim
+from conch_gateway.placement.claim import Claim
 from conch_kit.registry.load_reader import OtherLoads
 from testkit.clock import FakeClock
 from testkit.gateway.fakes import snapshot

@@ -12,7 +12,7 @@ from conch_contracts.records import ChatProfile
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.generation import cold_start
 from conch_gateway.http.auth import ApiKeys
-from conch_gateway.placement.model_queue import Claim
+from conch_gateway.placement.claim import Claim
 from conch_gateway.responses import response_saver
 from testkit.gateway.fakes import FakeAnswer, answered, gateway, lost, route, snapshot, streamed
 from testkit.gateway.memory_responses import MemoryResponses

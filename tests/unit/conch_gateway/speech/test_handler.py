@@ -8,9 +8,10 @@ import pytest
 from conch_contracts.messages.transcription import SpeechTask, TranscriptFormat
 from conch_contracts.names import PREPARE_PATH, TRANSCRIBE_PATH, EngineAddress, WorkerUrl
 from conch_contracts.records import Engine, Profile, RoutingPolicy
-from testkit.gateway.fakes import ENGINE, WORKER, FakeAnswer, answered, lost, refused, streamed
+from testkit.gateway.fakes import ENGINE, WORKER, FakeAnswer, answered, lost, refused, snapshot, streamed
 from testkit.gateway.speech import TRANSCRIPTIONS, TRANSLATIONS, USAGE, WHISPER, asked, serving, speech_route
 from testkit.http.forms import AUDIO, HEADERS, file_part, form, parts, text_part
+from testkit.waiting import eventually
 
 TEXT = b'{"text":"three nine"}'
 DELTA = b'data: {"type":"transcript.text.delta","delta":"three"}\n\n'
@@ -105,6 +106,21 @@ async def test_the_room_of_one_file_is_there_again_for_the_next():
         file = b"x" * (5 * 2**20 // 2)  # more than stays in memory
         answer = await served.client.post(TRANSCRIPTIONS, form(content=file), HEADERS)
         assert answer.status == 200
+
+
+async def test_files_of_batches_that_wait_for_an_engine_leave_room_to_those_that_wake_it():
+    model, size, priority = speech_route(wakes=True, hold_max=9), 5 * 2**20 // 2, ("priority", "10")
+    served = serving(answered(TEXT, USAGE), known=[model], engines=(), upload_spool_bytes=5 * size)
+    tasks = []
+    for fields in ([], [priority]):
+        tasks.append(asyncio.create_task(post(served, *fields, content=b"x" * size)))
+        await eventually(lambda: served.admission.waiting()[model.model_id] == len(tasks), "one more that is held")
+    late = await asyncio.wait_for(post(served, priority, content=b"x" * size), 30)
+    assert (late.status, late.error["message"]) == (503, "The server has no room for another upload.")
+    tasks.append(asyncio.create_task(post(served, content=b"x")))
+    await eventually(lambda: served.admission.waiting()[model.model_id] == len(tasks), "one that wakes the model")
+    served.learn(snapshot(model, engines=(Engine(grpc=ENGINE, slots=8),)))
+    assert [(await task).status for task in tasks] == [200] * 3
 
 
 async def test_more_tokens_than_the_context_has_are_not_asked_for():

@@ -145,7 +145,7 @@ class Delivery:
         tail, activity = relay.tail(), self._activity
         if tail is None:
             return
-        activity.asked = 0.0  # the worker owes nothing any more
+        activity.owes_nothing()
         frames = tail.with_answer(await saver.save(tail.answer))
         await self._reply.begin_stream()
         activity.sending = self._clock()

@@ -1,7 +1,7 @@
 """Answers that may be given again: one computation for all that ask for the same at once, and Redis for a while.
 
-While an engine starts each request waits for itself: how long it may be held, and whether the model is woken for it, is
-its own.
+How long a request waits for an engine stays its own: it waits no longer for somebody else's computation to begin, nor
+for one that is less urgent. While an engine starts each request waits for itself, since it may wake the model or not.
 
 Only what a model answers in the same way every time comes here, and only where its deployment has a cache. Redis'
 absence costs the cache and nothing else, and what somebody else has written there is no answer.
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from conch_contracts.names import CACHE_PREFIX
+from conch_gateway.placement.time_left import TimeLeft
 from conch_kit.errors import InvalidRequest
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
@@ -98,56 +99,106 @@ class NoStore:
         """Do nothing."""
 
 
+class Computation:
+    """An answer on its way."""
+
+    __slots__ = ("answer", "begun", "lasts", "priority")
+
+    def __init__(self, priority: int) -> None:
+        self.priority = priority
+        """Of the request that waits for an engine for it."""
+        self.begun = asyncio.Event()
+        """Set when an engine works on it, or when it has ended."""
+        self.lasts = True
+        """Whether it may be given to those who come later."""
+        self.answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        """None: whoever waits has to compute it."""
+        self.answer.add_done_callback(_retrieve_error)
+
+    def begins(self, *, lasts: bool) -> None:
+        """Note that an engine works on it now."""
+        self.lasts = lasts
+        self.begun.set()
+
+    def ends(self, body: bytes | None = None) -> None:
+        """Give the answer to those who wait, or, without one, leave it to them."""
+        if not self.answer.done():
+            self.answer.set_result(body)
+        self.begun.set()
+
+
 class SharedAnswers:
     """All answers of one gateway that may be given again."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._flights: dict[str, asyncio.Future[bytes | None]] = {}
+        self._running: dict[str, Computation] = {}
 
     @asynccontextmanager
     async def get(
-        self, key: str, ttl_s: float, make: Callable[[], Awaitable[bytes]], *, shares: bool = True
+        self,
+        key: str,
+        ttl_s: float,
+        make: Callable[[Computation], Awaitable[bytes]],
+        wait: TimeLeft,
+        *,
+        priority: int = 0,
+        shares: bool = True,
     ) -> AsyncIterator[Shared]:
         """Give the answer that belongs to a key; `make` computes it when nobody has, or is about to where it `shares`.
 
         A new answer goes to Redis when the context ends, so that the client need not wait for that. Raises what `make`
         raises. Those that wait for another's share its answer, or that the request is invalid; who fails by other
-        causes, such as a time-out of its own, or goes away leaves the work to the next in line.
+        causes, such as a time-out of its own, or goes away leaves the work to the next in line. Nobody waits longer
+        than its `wait` for the computation of another to begin.
         """
-        if not shares:
-            shared = await self._found_or_made(key, make)
-            yield shared
-            await self._keep(key, shared, ttl_s)
-            return
-        while (flight := self._flights.get(key)) is not None:
-            body = await asyncio.shield(flight)
+        while shares and (running := self._running.get(key)) is not None and await _begins(running, wait, priority):
+            body = await asyncio.shield(running.answer)
             if body is not None:
                 yield Shared(body, hit=True)
                 return
-        flight = self._flights[key] = asyncio.get_running_loop().create_future()
-        flight.add_done_callback(_retrieve_error)
+        own = Computation(priority)
+        leads = shares and self._running.setdefault(key, own) is own
         try:
-            shared = await self._found_or_made(key, make)
-            flight.set_result(shared.body)
+            shared = await self._found_or_made(key, make, own)
+            own.ends(shared.body)
             yield shared
-            await self._keep(key, shared, ttl_s)
+            if own.lasts:
+                await self._keep(key, shared, ttl_s)
         except InvalidRequest as error:
-            if not flight.done():
-                flight.set_exception(error)
+            if not own.answer.done():
+                own.answer.set_exception(error)
             raise
         finally:
-            del self._flights[key]
-            if not flight.done():
-                flight.set_result(None)
+            if leads:
+                del self._running[key]
+            own.ends()
 
-    async def _found_or_made(self, key: str, make: Callable[[], Awaitable[bytes]]) -> Shared:
+    async def _found_or_made(
+        self, key: str, make: Callable[[Computation], Awaitable[bytes]], own: Computation
+    ) -> Shared:
         body = await self._store.get(key)
-        return Shared(await make(), hit=False) if body is None else Shared(body, hit=True)
+        if body is not None:
+            return Shared(body, hit=True)
+        return Shared(await make(own), hit=False)
 
     async def _keep(self, key: str, shared: Shared, ttl_s: float) -> None:
         if not shared.hit and len(shared.body) <= MAX_BYTES:
             await self._store.put(key, shared.body, ttl_s)
+
+
+async def _begins(running: Computation, wait: TimeLeft, priority: int) -> bool:
+    """Wait for somebody else's computation to begin or to end; False: a request of this priority is not to wait."""
+    if running.begun.is_set():
+        return True
+    if priority < running.priority:
+        return False
+    try:
+        with wait:
+            async with asyncio.timeout(wait.seconds()):
+                return await running.begun.wait()
+    except TimeoutError:
+        return False
 
 
 def _retrieve_error(flight: asyncio.Future[bytes | None]) -> None:

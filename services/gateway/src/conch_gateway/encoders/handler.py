@@ -19,7 +19,7 @@ from conch_contracts.messages.message import InvalidMessage, Written, from_json,
 from conch_contracts.names import PREPARE_ROWS_PATH
 from conch_contracts.records import Engine
 from conch_gateway.answers.reply import Reply
-from conch_gateway.encoders.answer_cache import SharedAnswers
+from conch_gateway.encoders.answer_cache import Computation, SharedAnswers
 from conch_gateway.encoders.endpoints import ENCODER_PATHS, ResolvedEncoding
 from conch_gateway.encoders.input_length import too_long
 from conch_gateway.encoders.request_rows import Head
@@ -30,8 +30,9 @@ from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.inference.picture_intake import PictureIntake
 from conch_gateway.inference.stages import Stages
+from conch_gateway.placement.claim import Claim
 from conch_gateway.placement.dispatch import Dispatcher
-from conch_gateway.placement.model_queue import Claim
+from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.upstream.port import Header, UpstreamResponse, read_all
 from conch_kit.errors import InvalidRequest, UpstreamError
@@ -137,13 +138,15 @@ class EncoderHandler:
         exchange.user = resolved.user
         if resolved.request_id is not None:
             exchange.rename(resolved.request_id)
-        deadline = time.monotonic() + resolved.route.routing.timeout_s
+        came_at = time.monotonic()
+        deadline = came_at + resolved.route.routing.timeout_s
         with self._intake.span(exchange) as span:
             stages = self._intake.stages(exchange, span)
             # An answer is kept when the watchdog has ended: many a client hangs up as soon as it has its own.
             async with AsyncExitStack() as answered, self._intake.watchdog(reply.client, deadline) as watchdog:
                 job = await self._tokenize(resolved, exchange, stages)
-                caller = HeldCaller(exchange, deadline, self._intake.settings, watchdog.activity, resolved.priority)
+                settings = self._intake.settings
+                caller = HeldCaller(exchange, came_at, deadline, settings, watchdog.activity, resolved.priority)
                 sequences = -(-job.rows.count // ROWS_PER_SLOT)
                 claim = caller.claim(sequences, prepared=job.rows.size)
                 answer, headers = await answered.enter_async_context(self._answer(job, claim, stages, deadline))
@@ -175,18 +178,26 @@ class EncoderHandler:
         self, job: EncodeJob, claim: Claim, stages: Stages, deadline: float
     ) -> AsyncIterator[tuple[bytes, tuple[Header, ...]]]:
         """Give the worker's answer, and the headers that say where it comes from."""
-        ttl_s = job.resolved.route.encoder.cache_ttl_s
+        route = job.resolved.route
+        wait, ttl_s = self._dispatch.wait(route, claim), route.encoder.cache_ttl_s
         if ttl_s is None:
-            yield await self._run(job, claim, stages, deadline), ()
+            yield await self._run(job, claim, stages, deadline, wait), ()
             return
         key = await off_loop(job.rows.size, job.key)
-        shares = not self._dispatch.holds(job.resolved.route)
-        async with self._answers.get(
-            key, ttl_s, lambda: self._run(job, claim, stages, deadline), shares=shares
-        ) as shared:
+        make = partial(self._run, job, claim, stages, deadline, wait)
+        shares = not self._dispatch.holds(route)
+        async with self._answers.get(key, ttl_s, make, wait, priority=claim.priority, shares=shares) as shared:
             yield shared.body, ((CACHE.encode(), b"hit" if shared.hit else b"miss"),)
 
-    async def _run(self, job: EncodeJob, claim: Claim, stages: Stages, deadline: float) -> bytes:
+    async def _run(
+        self,
+        job: EncodeJob,
+        claim: Claim,
+        stages: Stages,
+        deadline: float,
+        wait: TimeLeft,
+        computation: Computation | None = None,
+    ) -> bytes:
         answers: list[bytes] = []
 
         async def deliver(answer: UpstreamResponse) -> None:
@@ -196,10 +207,12 @@ class EncoderHandler:
             answers.append(body)
 
         def message(engine: Engine) -> bytes:
+            if computation is not None:  # the key is that of the model as it was when the request came
+                computation.begins(lasts=self._dispatch.serves(job.resolved.route))
             return job.message(engine, max(0.001, deadline - time.monotonic()))
 
         try:
-            await self._dispatch.run(job.resolved.route, stages, claim, message, deliver)
+            await self._dispatch.run(job.resolved.route, stages, claim, message, deliver, wait=wait)
         except InvalidRequest as error:
             raise _renamed(error, job.resolved.work.names) from None
         return answers[0]

@@ -14,8 +14,8 @@ from conch_gateway.answers.reply import Reply
 from conch_gateway.answers.sse_frames import FRAME_END
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.watchdog import RequestActivity
+from conch_gateway.placement.claim import Claim, may_wake
 from conch_gateway.placement.holds import Hold
-from conch_gateway.placement.model_queue import Claim, may_wake
 from conch_gateway.settings import GatewaySettings
 
 UNKNOWN = b"unknown"
@@ -26,6 +26,8 @@ class HeldCaller:
     """Who waits for an answer, as far as a hold concerns it."""
 
     exchange: Exchange
+    came_at: float
+    """When all of it had been read, on the monotonic clock: from then on a proxy waits for the answer."""
     deadline: float
     """When the answer must be complete, on the monotonic clock."""
     settings: GatewaySettings
@@ -45,14 +47,13 @@ class HeldCaller:
         return Claim(sequences, self.priority, size, self.exchange.max_wait_s, self._hold)
 
     def _hold(self) -> Hold:
-        patience_s = self.deadline - time.monotonic()
-        stream = self.stream
+        end, stream = self.deadline, self.stream
         if stream is None and not self.unheard:
-            patience_s = min(patience_s, self.settings.hold_s)
+            end = min(end, self.came_at + self.settings.hold_s)
         if self.exchange.max_wait_s is not None:
-            patience_s = min(patience_s, self.exchange.max_wait_s)
+            end = min(end, self.came_at + self.exchange.max_wait_s)
         return Hold(
-            patience_s=patience_s,
+            patience_s=end - time.monotonic(),
             ended=self._ended,
             tell=None if stream is None else partial(self._tell, stream),
             first_word_s=self.settings.hold_status_s,

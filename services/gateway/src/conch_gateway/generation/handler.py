@@ -91,7 +91,8 @@ class GenerationHandler:
         """Do the work and deliver its answer, which `saver` gets before the client hears that it is complete."""
         comment = reply.keep_alive if resolved.stream else None
         routing = resolved.route.routing
-        deadline = time.monotonic() + routing.timeout_s
+        came_at = time.monotonic()
+        deadline = came_at + routing.timeout_s
         settings = self._intake.settings
         with self._intake.span(exchange) as span:
             stages = self._intake.stages(exchange, span)
@@ -109,11 +110,14 @@ class GenerationHandler:
                 )
                 stream = reply if resolved.stream else None
                 unheard = watcher is not None
-                caller = HeldCaller(exchange, deadline, settings, watchdog.activity, resolved.priority, stream, unheard)
+                caller = HeldCaller(
+                    exchange, came_at, deadline, settings, watchdog.activity, resolved.priority, stream, unheard
+                )
                 claim = caller.claim(job.sequences, prepared=job.prompts.size)
                 question = _Question(job, delivery, watchdog.activity, deadline, settings.worker_grace_s, watcher)
                 deliver = delivery.whole if stream is None else delivery.stream
-                await self._dispatch.run(resolved.route, stages, claim, question.message, deliver)
+                owes_nothing = watchdog.activity.owes_nothing
+                await self._dispatch.run(resolved.route, stages, claim, question.message, deliver, failed=owes_nothing)
 
     async def _tokenize(
         self, resolved: ResolvedGeneration, response_id: str, exchange: Exchange, stages: Stages

@@ -40,6 +40,10 @@ class SpoolSpace:
         """Whether an upload need not go to disk for the others' sake."""
         return self.memory_bytes <= SHARED_MEMORY_BYTES
 
+    def is_filled_to(self, part: float) -> bool:
+        """Tell whether more than this part of the disk is taken."""
+        return self.used_bytes > part * self._limit_bytes
+
     def take(self, size: int) -> None:
         """Reserve some of the disk; raises Unavailable when it is full."""
         if self.used_bytes + size > self._limit_bytes:

@@ -54,6 +54,10 @@ class RequestActivity:
     patience_s: float = 0.0
     """How long the worker may stay silent."""
 
+    def owes_nothing(self) -> None:
+        """Note that no worker is asked now."""
+        self.asked = 0.0
+
 
 def decide(now: float, activity: RequestActivity, limits: WatchdogLimits) -> WatchdogVerdict:
     """Return what this look at the clock asks for."""

@@ -21,17 +21,11 @@ from functools import partial
 from types import TracebackType
 
 from conch_contracts.names import EngineAddress, ModelId
-from conch_contracts.records import Engine, GatewayLoad, RoutingPolicy
+from conch_contracts.records import Engine, GatewayLoad, Route, RoutingPolicy
+from conch_gateway.placement.claim import PLAIN, Claim
 from conch_gateway.placement.demand import load_of
 from conch_gateway.placement.holds import BATCH_PART, HeldWait, Hold, at_rest, still_starting
-from conch_gateway.placement.model_queue import (
-    NO_ENGINE_RETRY_S,
-    PLAIN,
-    Claim,
-    ModelQueue,
-    Waiter,
-    not_ready,
-)
+from conch_gateway.placement.model_queue import NO_ENGINE_RETRY_S, ModelQueue, Waiter, not_ready
 from conch_gateway.placement.retry_times import spread_s
 from conch_gateway.placement.slot_share import OthersOfModel, others_by_model
 from conch_gateway.placement.waiting_room import WaitingRoom
@@ -43,6 +37,10 @@ HELD_BYTES = 64 * 1024 * 1024
 """Of the bodies and prompts of all requests that wait for engines to start."""
 QUEUED_BYTES = 128 * 1024 * 1024
 """Of the bodies and prompts of all requests that wait for a free engine, or for a worker or tokenizer that is away."""
+
+
+class EnginesGone(Exception):
+    """The last engine has gone that a request waited for, and another one starts if it asks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +84,8 @@ class Admission:
         """Hears that a first request is held, likewise."""
         self._clock = clock
         self._queues: dict[ModelId, ModelQueue] = {}
+        self._ended: dict[ModelId, ModelQueue] = {}
+        """Of models that are served no more, while engines work for them: should one be made again, that counts."""
         self._revision = 0
         self._held = WaitingRoom(held_bytes)
         self.queued = WaitingRoom(queued_bytes)
@@ -97,11 +97,14 @@ class Admission:
         """Take over the engines of a new snapshot; new slots go to waiters."""
         self._revision = snapshot.revision
         for model in self._queues.keys() - snapshot.engines.keys():
-            self._queues.pop(model).end()
+            self._ended[model] = self._queues.pop(model)
+            self._ended[model].end()
+        self._ended = {model: queue for model, queue in self._ended.items() if queue.taken}
         for model, engines in snapshot.engines.items():
             queue = self._queues.get(model)
             if queue is None:
-                queue = self._queues[model] = ModelQueue(self._has_changed, self._clock)
+                queue = self._ended.pop(model, None) or ModelQueue(self._has_changed, self._clock)
+                self._queues[model] = queue
                 queue.others = self._others.get(model, self._others_of_rest)
             queue.apply(engines, snapshot.routes.get(model))
 
@@ -144,6 +147,14 @@ class Admission:
         queue = self._queues.get(model)
         return queue is not None and queue.holds()
 
+    def serves(self, route: Route) -> bool:
+        """Tell whether the engines of a model hold the very files that this route was written for."""
+        queue = self._queues.get(route.model_id)
+        if queue is None or queue.route is None:
+            return False
+        now = queue.route
+        return (now.encoder, now.engine_model, now.created) == (route.encoder, route.engine_model, route.created)
+
     async def slot(
         self,
         model: ModelId,
@@ -153,26 +164,28 @@ class Admission:
         without: frozenset[EngineAddress] = frozenset(),
         arrived: float | None = None,
         wait_s: float | None = None,
+        route: Route | None = None,
     ) -> "TakenSlots":
         """Return taken slots of one engine, as a context that gives them back.
 
         The engines of `without` are given only where there are no others. A request that asks again says when it
-        `arrived`, and how long it may still wait. One that an engine is started for waits as its hold says.
+        `arrived`, and how long it may still wait. One that an engine is started for waits as its hold says. `route` is
+        the model that the request was prepared for; None: it does not matter.
 
-        Raises Unavailable when no engine can serve, or none had a free slot in time, and RateLimited when the queue
-        is full.
+        Raises Unavailable when no engine can serve, none had a free slot in time, or the model is another one now;
+        RateLimited when the queue is full; EnginesGone when the last engine vanished while the request waited, and it
+        is held as soon as it asks again.
         """
         queue = self._queues.get(model)
         if queue is None:
             raise not_ready()
+        queue.check_prepared(route)
         if not self._may_hope(queue, policy):
             raise queue.not_ready()
-        if without and without.issuperset(engine.grpc for engine in queue.engines):
-            without = frozenset()
         engine = queue.free_engine(without, claim) if not queue.waiters else None
         if engine is None:
             granted: asyncio.Future[Engine | None] = asyncio.get_running_loop().create_future()
-            waiter = Waiter(granted, without, claim, self._clock() if arrived is None else arrived)
+            waiter = Waiter(granted, without, claim, self._clock() if arrived is None else arrived, route)
             if queue.holds() and claim.hold is not None:
                 engine = await self._hold(model, queue, policy, waiter, claim.hold())
             else:
@@ -203,7 +216,8 @@ class Admission:
                 if isinstance(exc, TimeoutError):
                     raise (_none_free(policy, waiter.claim) if queue.engines else not_ready()) from None
                 raise
-        assert engine is not None  # only a hold ends without one
+        if engine is None:
+            raise EnginesGone
         return engine
 
     async def _hold(
@@ -221,9 +235,10 @@ class Admission:
             if len(queue.waiters) >= queue.hold_max and not queue.make_room_for(waiter):
                 raise queue.full()
             began = self._clock()
-            first = wakes and not any(other.claim.wakes for other in queue.waiters)
+            first = wakes and not any(other.held and other.claim.wakes for other in queue.waiters)
             if wakes:
                 queue.start.wanted(began)
+            waiter.held = True
             queue.join(waiter)
             ends = partial(_end_of_hold, queue, policy, hold, began)
             try:

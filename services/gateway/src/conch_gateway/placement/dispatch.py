@@ -16,10 +16,10 @@ from conch_contracts.names import (
 from conch_contracts.records import Engine, Route
 from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.inference.stages import Stages
-from conch_gateway.placement.admission import Admission, TakenSlots
+from conch_gateway.placement.admission import Admission, EnginesGone, TakenSlots
 from conch_gateway.placement.attempts import RequestAttempts, ServiceProcesses
+from conch_gateway.placement.claim import Claim
 from conch_gateway.placement.holds import end_of_hold
-from conch_gateway.placement.model_queue import Claim
 from conch_gateway.placement.pool_return import NO_PROCESS_RETRY_S
 from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.upstream.port import AnswerLost, BodySource, UpstreamFailure, UpstreamResponse, read_all
@@ -32,6 +32,10 @@ WORKERS_OWN = frozenset({SERVER_SHUTTING_DOWN, TOKENIZER_NOT_READY, WORKER_STORA
 """Codes of a worker that cannot serve by its own fault: another one may, with the same engine."""
 
 _NOT_COUNTED = nullcontext()
+
+
+def _nobody() -> None:
+    """Hear of a failed attempt that concerns nobody."""
 
 
 class _Refused(Exception):
@@ -61,6 +65,14 @@ class Dispatcher:
         """Tell whether a job for this model waits for an engine to start."""
         return self._admission.holds(route.model_id)
 
+    def serves(self, route: Route) -> bool:
+        """Tell whether the engines of a model hold the very files that this route was written for."""
+        return self._admission.serves(route)
+
+    def wait(self, route: Route, claim: Claim) -> TimeLeft:
+        """Return how long a job may wait for slots and workers, in all of its attempts."""
+        return TimeLeft(claim.patience_s(route.routing), self._clock)
+
     async def run(
         self,
         route: Route,
@@ -69,15 +81,18 @@ class Dispatcher:
         message: Callable[[Engine], bytes],
         deliver: Callable[[UpstreamResponse], Awaitable[None]],
         rest: BodySource | None = None,
+        *,
+        wait: TimeLeft | None = None,
+        failed: Callable[[], None] = _nobody,
     ) -> None:
         """Run a job that claims so much of an engine, and deliver the answer of the first worker that accepts it.
 
-        `message` is called when the engine is known; `rest` follows it in each attempt. Raises a ServiceError; what
+        `message` is called when the engine is known; `rest` follows it in each attempt. One that has waited already
+        hands on what is left of its `wait`. `failed` hears of each attempt that has failed. Raises a ServiceError; what
         `deliver` raises passes.
         """
         arrived = self._clock()
-        wait = TimeLeft(claim.patience_s(route.routing), self._clock)
-        attempts = RequestAttempts(self._workers, route, wait, claim.size)
+        attempts = RequestAttempts(self._workers, route, wait or self.wait(route, claim), claim.size)
         failures = _Failures(attempts)
         while True:
             held = self.holds(route)
@@ -92,16 +107,21 @@ class Dispatcher:
                         without=failures.tried,
                         arrived=arrived,
                         wait_s=attempts.wait.seconds(),
+                        route=route,
                     )
+                except EnginesGone:
+                    continue
                 except Unavailable as exc:  # when no engine is left, what failed before says more than that
                     raise (attempts.take_failure() if failures.any() else exc) from None
+            began = self._clock()
             with slot as engine:
                 try:
                     with stages.working() as headers:
                         read = partial(_read, slot, deliver)
                         return await attempts.ask(self._path, headers, message(engine), read, rest)
                 except (UpstreamFailure, _Refused) as failure:
-                    again = failures.may_be_mended(failure, slot)
+                    failed()
+                    again = failures.may_be_mended(failure, slot, self._clock() - began)
             if not again:
                 raise attempts.take_failure()
 
@@ -120,8 +140,8 @@ class _Failures:
         """Tell whether there is more to say than that no engine is left."""
         return bool(self.attempts.failed or self.tried)
 
-    def may_be_mended(self, failure: UpstreamFailure | _Refused, slot: TakenSlots) -> bool:
-        """Note how an attempt on this slot has failed; tell whether there may be another one."""
+    def may_be_mended(self, failure: UpstreamFailure | _Refused, slot: TakenSlots, took_s: float) -> bool:
+        """Note how an attempt on this slot has failed after so long; tell whether there may be another one."""
         if isinstance(failure, AnswerLost):
             return self._worker_lost(failure)
         if not isinstance(failure, _Refused):
@@ -129,18 +149,19 @@ class _Failures:
         if failure.error.code in WORKERS_OWN:
             self.attempts.give_up(failure.error)
             return self.attempts.may_follow(failure)
-        return self._engine_failed(failure, slot)
+        return self._engine_failed(failure, slot, took_s)
 
     def _worker_lost(self, failure: AnswerLost) -> bool:
         self.workers_lost += 1
         self.attempts.note(_broken(self.workers_lost, started=failure.started))
         return not failure.started and self.workers_lost <= MAX_LOST and self.attempts.may_follow(failure)
 
-    def _engine_failed(self, failure: _Refused, slot: TakenSlots) -> bool:
+    def _engine_failed(self, failure: _Refused, slot: TakenSlots, took_s: float) -> bool:
         self.attempts.note(failure.error)
         self.tried |= {slot.engine.grpc}
         if isinstance(failure.error, Unavailable):  # it has not begun, so it may be asked again
             slot.refused()
+            self.attempts.wait.use(took_s)  # an engine that says nothing is as good as none
             return True
         self.engines_lost += 1
         return self.engines_lost <= MAX_LOST and self.attempts.may_follow(failure)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from conch_contracts.names import EngineAddress
-from conch_contracts.openai.sampling import BATCH_PRIORITY
-from conch_contracts.records import Engine, ModelDemand, Route, RoutingPolicy
-from conch_gateway.placement.holds import MODEL_NOT_READY, EngineStart, Hold, start_failed
+from conch_contracts.records import Engine, ModelDemand, Route
+from conch_gateway.placement.claim import Claim
+from conch_gateway.placement.holds import MODEL_NOT_READY, EngineStart, start_failed
 from conch_gateway.placement.retry_times import spread_s
 from conch_gateway.placement.slot_share import LEFT_S, OthersOfModel
 from conch_gateway.placement.worker_choice import choose
@@ -25,40 +25,6 @@ PASSED_OVER_S = 0.5
 """How long nobody is sent to an engine that could not take a request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What a request asks of an engine."""
-
-    sequences: int = 1
-    """How many of its choices are worked on at once."""
-    priority: int = 0
-    """Of those who wait, the lower goes first."""
-    size: int = 0
-    """Bytes of its body and of what is ready for the worker, which stay in memory while it waits."""
-    max_wait_s: float | None = None
-    """How long it waits for an engine at most, where the client says so."""
-    hold: Callable[[], Hold] | None = None
-    """How it is held while an engine starts; None: it is not."""
-
-    @property
-    def wakes(self) -> bool:
-        """Tell whether an engine may be started for it."""
-        return may_wake(self.priority)
-
-    def patience_s(self, policy: RoutingPolicy) -> float:
-        """Return how long it waits for a slot of an engine that there is."""
-        return policy.queue_wait_s if self.max_wait_s is None else min(self.max_wait_s, policy.queue_wait_s)
-
-
-def may_wake(priority: int) -> bool:
-    """Tell whether an engine may be started for requests of a priority; for a batch none is."""
-    return priority < BATCH_PRIORITY
-
-
-PLAIN = Claim()
-"""Of a request that asks for nothing in particular."""
-
-
 @dataclass(slots=True, eq=False)
 class Waiter:
     """One request in the queue; the future receives the engine it may use, or None when it is held no longer."""
@@ -68,6 +34,10 @@ class Waiter:
     claim: Claim
     arrived: float
     """When the request first asked: one that comes back has kept its place."""
+    route: Route | None = None
+    """The model that the request was prepared for; None: whatever there is."""
+    held: bool = False
+    """Whether it waits for an engine to start, and not only for a free one."""
 
 
 @dataclass(slots=True)
@@ -95,6 +65,8 @@ class ModelQueue:
     taken: Counter[EngineAddress] = field(default_factory=Counter)
     waiters: deque[Waiter] = field(default_factory=deque)
     turn: int = 0
+    route: Route | None = None
+    """The model as it is now; None: not known."""
     wanted: bool = True
     """Whether the model is to have engines; else nobody waits for one to come."""
     wakes: bool = False
@@ -120,6 +92,8 @@ class ModelQueue:
         """Take over what the registry holds; an engine that comes new to it has not refused anything."""
         now = self.clock()
         if route is not None:
+            self.route = route
+            self._send_away_unless_prepared(route)
             self.wanted, self.hold_max, self.start.takes_s = route.engines_wanted, route.hold_max, route.start_s
             self.failed = route.start_failed if route.wakes else None
             self.wakes = route.wakes and self.failed is None
@@ -133,7 +107,9 @@ class ModelQueue:
         for address in self._passed_over.keys() - {engine.grpc for engine in engines}:
             self._stop_passing_over(address)
         self.serve()
-        if not engines and not self.wakes and (self.failed or not self.wanted):
+        if self.holds():
+            self._let_those_be_held_who_can()
+        elif not engines and not self.wakes and (self.failed or not self.wanted):
             self._send_away(self.not_ready)
 
     def apply_others(self, others: OthersOfModel | None) -> None:
@@ -187,8 +163,11 @@ class ModelQueue:
     def free_engine(self, without: frozenset[EngineAddress], claim: Claim) -> Engine | None:
         """Return the engine with the smallest share of its slots taken, or None when none has enough free.
 
-        Its `slots` are those that the claim gets where that is less than it asks for.
+        Its `slots` are those that the claim gets where that is less than it asks for. The engines of `without` are
+        given only where there are no others.
         """
+        if without and without.issuperset(engine.grpc for engine in self.engines):
+            without = frozenset()
         wanted = claim.sequences
         if self.others is not None:
             return self._shared_engine(without, wanted, self.others)
@@ -267,9 +246,9 @@ class ModelQueue:
 
     def end(self) -> None:
         """Send those away who wait: the model is not served any more. Those who have a slot keep it."""
-        error = removed if self.holds() else not_ready
+        self._send_away(removed)
         self.apply(())
-        self._send_away(error)
+        self.lost_at = None
 
     def not_ready(self) -> Unavailable:
         """Return the error for a request when there is no engine, and none to wait for."""
@@ -280,6 +259,26 @@ class ModelQueue:
             if not waiter.granted.done():
                 waiter.granted.set_exception(error())
         self.waiters.clear()
+
+    def check_prepared(self, route: Route | None) -> None:
+        """Raise Unavailable for a request that was prepared for another model than there is now."""
+        if route is not None and self.route is not None and not prepared_alike(route, self.route):
+            raise replaced()
+
+    def _send_away_unless_prepared(self, route: Route) -> None:
+        for waiter in [*self.waiters]:
+            if waiter.route is not None and not prepared_alike(waiter.route, route):
+                self.waiters.remove(waiter)
+                if not waiter.granted.done():
+                    waiter.granted.set_exception(replaced())
+
+    def _let_those_be_held_who_can(self) -> None:
+        """Send those back who wait for an engine that has gone, so that they are held until there is another."""
+        for waiter in [*self.waiters]:
+            if not waiter.held and waiter.claim.hold is not None:
+                self.waiters.remove(waiter)
+                if not waiter.granted.done():
+                    waiter.granted.set_result(None)
 
     def join(self, waiter: Waiter) -> None:
         """Put a waiter behind all that are as urgent and came before it."""
@@ -350,6 +349,23 @@ def not_ready() -> Unavailable:
     """Return the error for a model that is known but has nothing to run on."""
     after_s = spread_s(NO_ENGINE_RETRY_S)
     return Unavailable("No engine of this model is ready.", code=MODEL_NOT_READY, retry_after_s=after_s)
+
+
+def prepared_alike(one: Route, other: Route) -> bool:
+    """Tell whether what was prepared for one route is understood by the engines of the other."""
+    return one is other or _understands(one) == _understands(other)
+
+
+def _understands(route: Route) -> tuple[object, ...]:
+    encoder = route.encoder
+    of_encoders = encoder.pooling, encoder.inputs, encoder.output
+    return route.dialect, route.tokenizer_digest, route.text_output, of_encoders, route.speech.window_tokens
+
+
+def replaced() -> Unavailable:
+    """Return the error for a request that waited while its model was replaced by one with another tokenizer."""
+    after_s = spread_s(QUEUE_RETRY_S)
+    return Unavailable("The model was replaced while the request waited.", code=MODEL_NOT_READY, retry_after_s=after_s)
 
 
 def removed() -> ModelNotFound:

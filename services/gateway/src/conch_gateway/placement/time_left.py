@@ -20,6 +20,10 @@ class TimeLeft:
         used_s = 0.0 if self._began is None else self._clock() - self._began
         return max(0.0, self._left_s - used_s)
 
+    def use(self, seconds: float) -> None:
+        """Take off what has passed outside of it."""
+        self._left_s -= seconds
+
     def __enter__(self) -> None:
         self._began = self._clock()
 

@@ -8,19 +8,20 @@ import time
 from functools import partial
 
 from conch_contracts.names import PREPARE_PATH
-from conch_contracts.records import Engine
+from conch_contracts.records import Engine, Route
 from conch_gateway.answers.delivery import Delivery
 from conch_gateway.answers.reply import JSON, Reply
 from conch_gateway.errors.bad_request import missing
 from conch_gateway.generation.cold_start import HeldCaller
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.http.upload import FILE, read_form
-from conch_gateway.http.upload_spool import SpoolSpace, UploadSpool
+from conch_gateway.http.upload_spool import SpoolSpace, UploadSpool, no_room
 from conch_gateway.inference.intake import RequestIntake
 from conch_gateway.inference.stages import Stages
 from conch_gateway.inference.watchdog import RequestActivity
+from conch_gateway.placement.claim import Claim
 from conch_gateway.placement.dispatch import Dispatcher
-from conch_gateway.placement.model_queue import Claim
+from conch_gateway.placement.holds import BATCH_PART
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.speech.endpoints import SPEECH_PATHS, ResolvedSpeech, SpeechEndpoint
 from conch_gateway.speech.job import SpeechJob
@@ -62,7 +63,8 @@ class SpeechHandler:
     async def _answer(self, resolved: ResolvedSpeech, spool: UploadSpool, exchange: Exchange, reply: Reply) -> None:
         comment = reply.keep_alive if resolved.stream else None
         routing = resolved.route.routing
-        deadline = time.monotonic() + routing.timeout_s
+        came_at = time.monotonic()
+        deadline = came_at + routing.timeout_s
         with self._intake.span(exchange) as span:
             stages = self._intake.stages(exchange, span)
             async with self._intake.watchdog(reply.client, deadline, comment) as watchdog:
@@ -78,9 +80,16 @@ class SpeechHandler:
                 )
                 stream = reply if resolved.stream else None
                 priority = resolved.request.priority or 0
-                caller = HeldCaller(exchange, deadline, self._intake.settings, watchdog.activity, priority, stream)
+                settings = self._intake.settings
+                caller = HeldCaller(exchange, came_at, deadline, settings, watchdog.activity, priority, stream)
                 claim = caller.claim(1, prepared=0)
+                self._check_room(resolved.route, claim)
                 await self._run(job, claim, spool, stages, delivery, watchdog.activity, deadline)
+
+    def _check_room(self, route: Route, claim: Claim) -> None:
+        """Raise Unavailable for a batch that would wait for an engine and keep the room that urgent uploads need."""
+        if not claim.wakes and self._dispatch.holds(route) and self._space.is_filled_to(BATCH_PART):
+            raise no_room()
 
     async def _tokenize(self, resolved: ResolvedSpeech, exchange: Exchange, stages: Stages) -> SpeechJob:
         read = partial(SpeechJob.of, resolved, request_id=exchange.request_id, created=int(time.time()))
@@ -110,4 +119,4 @@ class SpeechHandler:
             return job.head(engine, max(0.001, deadline - now))
 
         deliver = delivery.stream if stream else delivery.whole
-        await self._dispatch.run(route, stages, claim, head, deliver, spool)
+        await self._dispatch.run(route, stages, claim, head, deliver, spool, failed=activity.owes_nothing)
