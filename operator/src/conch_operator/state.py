@@ -391,12 +391,3 @@ class Observed:
         """Return whether a model must stay with its old tokenizer, because the bundle of this one cannot be had."""
         known = self.routes.get(model)
         return facts.digest in self.unstored and (known is None or known.tokenizer_digest != facts.digest)
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """What became of the last attempt to publish routes."""
-
-    models: frozenset[ModelId] = frozenset()
-    error: str | None = None
-    """Why the registry could not be written."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from conch_contracts.conditions import SERVING, ConditionType, Reason
+from conch_contracts.names import ModelId
 from conch_contracts.records import needed_pools
 from conch_operator.reconcile.plan import replaced_engine_serves, stand_ins
 from conch_operator.routes.name_claims import NameClaim
@@ -21,10 +22,18 @@ from conch_operator.state import (
     ObservedEngine,
     Probe,
     ProbeVerdict,
-    Published,
     SourceFacts,
     SourceFault,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What became of the last attempt to publish routes."""
+
+    models: frozenset[ModelId] = frozenset()
+    error: str | None = None
+    """Why the registry could not be written."""
 
 
 @dataclass(frozen=True, slots=True)

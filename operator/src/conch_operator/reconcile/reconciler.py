@@ -22,6 +22,7 @@ from conch_operator.probe.prober import Prober, Target
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.reconcile.plan import Acted, Plan, Planner, served_models
 from conch_operator.reconcile.probe_targets import key_of, prompts_of, replaced_targets, targets_of
+from conch_operator.reconcile.readiness import Published
 from conch_operator.reconcile.route_writer import RouteWriter, WrittenRoutes
 from conch_operator.reconcile.status import Statuses, describe
 from conch_operator.reconcile.unchanged_models import UnchangedModels
@@ -35,7 +36,6 @@ from conch_operator.state import (
     EnginePhase,
     Observed,
     ObservedEngine,
-    Published,
     RoutedModel,
     SourceFacts,
     SourceFault,

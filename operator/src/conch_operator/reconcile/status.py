@@ -17,7 +17,14 @@ from conch_contracts.conditions import (
 from conch_contracts.names import Digest, ModelId, ServedName
 from conch_contracts.spec.status import ScalingStatus
 from conch_operator.reconcile.plan import stand_ins
-from conch_operator.reconcile.readiness import PolicyInput, is_applied, judge, no_engine_answers, rollout_fault
+from conch_operator.reconcile.readiness import (
+    PolicyInput,
+    Published,
+    is_applied,
+    judge,
+    no_engine_answers,
+    rollout_fault,
+)
 from conch_operator.reconcile.rollout import Milestones, rollout_conditions
 from conch_operator.reconcile.unchanged_models import UnchangedModels
 from conch_operator.routes.name_claims import claims_of
@@ -30,7 +37,6 @@ from conch_operator.state import (
     Observed,
     Probe,
     ProbeVerdict,
-    Published,
     SourceFacts,
     Unreadable,
 )

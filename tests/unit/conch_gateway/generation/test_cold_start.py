@@ -2,29 +2,25 @@
 
 import asyncio
 import time
-from typing import Any
 
 import orjson
 import pytest
 
-from conch_contracts.names import ENCODE_PATH, GENERATE_PATH, PREPARE_PATH, PREPARE_ROWS_PATH, EngineAddress
-from conch_contracts.records import Engine, ModelKind, Route, RoutingPolicy
+from conch_contracts.names import ENCODE_PATH, GENERATE_PATH, PREPARE_PATH, PREPARE_ROWS_PATH
+from conch_contracts.records import Engine, ModelKind, RoutingPolicy
 from conch_gateway.answers.reply import Reply
 from conch_gateway.generation.cold_start import HeldCaller, comment
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.watchdog import RequestActivity, WatchdogLimits, WatchdogVerdict, decide
 from conch_gateway.settings import GatewaySettings
-from conch_gateway.upstream.port import Post
 from conch_kit.http.asgi import Message
 from conch_kit.registry.snapshot import Snapshot
+from testkit.gateway.cold_starts import CHAT, FRAMES, PATH, STREAM, at_zero, awake, ends, held, sleeping
 from testkit.gateway.fakes import (
     ENGINE,
-    FakeAnswer,
     FakeConnection,
-    Gateway,
     answered,
     gateway,
-    refused,
     route,
     rows,
     snapshot,
@@ -34,44 +30,9 @@ from testkit.gateway.speech import TRANSCRIPTIONS, serving, speech_route
 from testkit.http.forms import HEADERS, form
 from testkit.waiting import eventually
 
-PATH = "/v1/chat/completions"
-CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
-STREAM = {**CHAT, "stream": True}
 PROMPTS = b'[{"ids":[0,1,2],"text":"xxx","text_is_exact":true,"pictures":[]}]'
 """As the tokenizer of these tests prepares `CHAT`, and the worker gets it."""
-FRAMES = (b'data: {"a":1}\n\n', b"data: [DONE]\n\n")
-SHORT = RoutingPolicy(queue_wait_s=0.001)
 LIMIT_S = 60.0
-
-
-def sleeping(**changes: Any) -> Route:
-    """Return a route of a model at zero that wakes; its queue alone would not wait."""
-    return route(**{"wakes": True, "engines_wanted": False, "start_s": 40.0, "routing": SHORT, **changes})
-
-
-def at_zero(known: Route | None = None) -> Snapshot:
-    """Return a snapshot of a model without an engine."""
-    return snapshot(known or sleeping(), engines=())
-
-
-async def held(running: Gateway, count: int, body: object = CHAT) -> list[asyncio.Task[Any]]:
-    """Send so many requests, one after the other, and return when all are held."""
-    tasks: list[asyncio.Task[Any]] = []
-    for _ in range(count):
-        tasks.append(asyncio.create_task(running.client.post(PATH, body)))
-        await eventually(lambda: running.admission.waiting()["local/tiny-chat"] == len(tasks), "one more that waits")
-    return tasks
-
-
-def ends(running: Gateway) -> dict[str, float]:
-    """Return how many holds have ended in which way."""
-    family = next(one for one in running.registry.collect() if one.name == "conch_gateway_holds")
-    return {sample.labels["outcome"]: sample.value for sample in family.samples if sample.value}
-
-
-def awake(running: Gateway, known: Route | None = None, *, slots: int = 8) -> None:
-    """Let the engine come."""
-    running.learn(snapshot(known or sleeping(), engines=(Engine(grpc=ENGINE, slots=slots),)))
 
 
 async def test_held_requests_go_in_their_order_when_the_engine_comes() -> None:
@@ -156,63 +117,6 @@ async def test_a_client_that_is_slow_to_read_of_a_start_is_not_taken_for_a_silen
     read.set()
     await telling
     assert decide(1e9, activity, over) is WatchdogVerdict.OVERDUE
-
-
-@pytest.mark.parametrize(
-    ("max_wait_s", "stream", "left_s"), [(None, False, 50), (None, True, 295), (20.0, False, 15), (20.0, True, 15)]
-)
-def test_all_holds_of_a_request_end_when_the_first_would_have(
-    max_wait_s: float | None, *, stream: bool, left_s: float
-) -> None:
-    exchange = Exchange("POST", PATH, {}, "id", started=0.0)
-    exchange.max_wait_s = max_wait_s
-    reply = Reply(FakeConnection([], lambda: True).push, exchange, FakeConnection([], lambda: True), stall_s=LIMIT_S)
-    came_at, settings = time.monotonic() - 5, GatewaySettings(redis_url="redis://unused")
-    activity = RequestActivity(sent=0.0)
-    caller = HeldCaller(exchange, came_at, came_at + 300, settings, activity, 0, reply if stream else None)
-    hold = caller.claim(1, prepared=0).hold
-    assert hold is not None
-    assert left_s - 1 < hold().patience_s <= left_s
-
-
-async def test_who_waits_for_a_slot_when_the_last_engine_dies_is_held_for_the_next_one() -> None:
-    end = asyncio.Event()
-    answers = iter([streamed(end, *FRAMES), answered(b"{}")])
-    known = sleeping(engines_wanted=True, routing=RoutingPolicy(queue_wait_s=600))
-    running = gateway({GENERATE_PATH: lambda post: next(answers)(post)}, known=snapshot(known, engines=()))
-    awake(running, known, slots=1)
-    first = asyncio.create_task(running.client.post(PATH, STREAM))
-    await asyncio.wait_for(running.upstream.asked(GENERATE_PATH).wait(), LIMIT_S)
-    queued = asyncio.create_task(running.client.post(PATH, CHAT))
-    await eventually(lambda: running.admission.waiting()[known.model_id] == 1, "one that waits")
-    running.learn(snapshot(known, engines=()))
-    held_now = lambda: running.admission.load("me", 1).models[known.model_id].held  # noqa: E731
-    await eventually(lambda: held_now() == 1, "the same, held")
-    running.learn(snapshot(known, engines=(Engine(grpc=EngineAddress("127.0.0.1:8009")),)))
-    assert (await asyncio.wait_for(queued, LIMIT_S)).status == 200
-    assert ends(running) == {"served": 1}
-    end.set()
-    await first
-
-
-async def test_a_stream_that_is_held_again_is_no_engine_that_stopped_answering() -> None:
-    known = sleeping(routing=RoutingPolicy(first_token_timeout_s=0.01, queue_wait_s=60))
-
-    def breaks(_: Post) -> FakeAnswer:
-        running.learn(snapshot(known, engines=()))
-        return refused(502, "lost", code="upstream_lost", retryable=True)
-
-    answers = iter([breaks, streamed(*FRAMES)])
-    running = gateway(
-        {GENERATE_PATH: lambda post: next(answers)(post)}, known=at_zero(known), worker_grace_s=0.0, keep_alive_s=0.03
-    )
-    (asked,) = await held(running, 1, STREAM)
-    awake(running, known)
-    await eventually(lambda: running.admission.waiting()[known.model_id] == 1, "the second hold")
-    await asyncio.sleep(0.1)  # ten times as long as an engine may be silent
-    awake(running, known)
-    answer = await asyncio.wait_for(asked, LIMIT_S)
-    assert answer.body.endswith(b"".join(FRAMES))
 
 
 async def test_a_stream_whose_engine_comes_soon_has_no_trace_of_the_wait() -> None:
@@ -437,7 +341,7 @@ async def test_encoders_wake_too() -> None:
 
 
 async def test_speech_wakes_too() -> None:
-    known = speech_route(wakes=True, engines_wanted=False, routing=SHORT)
+    known = speech_route(wakes=True, engines_wanted=False, routing=RoutingPolicy(queue_wait_s=0.001))
     running = serving(answered(b'{"text":"hi"}'), engines=(), known=(known,))
     asked = asyncio.create_task(running.client.post(TRANSCRIPTIONS, form(("model", "ear")), HEADERS))
     await eventually(lambda: running.admission.waiting()[known.model_id], "the request that is held")

@@ -5,8 +5,9 @@ from conch_contracts.names import ModelId
 from conch_contracts.records import ModelKind, Pool
 from conch_operator.kubernetes.desired_models import SpecReader, read_wanted
 from conch_operator.kubernetes.status_writer import event_body, status_body
+from conch_operator.reconcile.readiness import Published
 from conch_operator.reconcile.status import describe
-from conch_operator.state import Desired, Observed, Published
+from conch_operator.state import Desired, Observed
 from testkit.builders.model_deployments import FACTS, desired_model, engine
 
 

@@ -13,8 +13,9 @@ from conch_operator.kubernetes.api.client import ApiError
 from conch_operator.kubernetes.api.kinds import ENGINE_POOL, MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderRound, RoundHangs
 from conch_operator.metrics import EnginesOfModel, OperatorMetrics
+from conch_operator.reconcile.readiness import Published
 from conch_operator.reconcile.status import ModelStatus, Statuses, describe
-from conch_operator.state import Desired, Observed, Published
+from conch_operator.state import Desired, Observed
 from testkit.builders.model_deployments import desired_model
 from testkit.waiting import eventually
 

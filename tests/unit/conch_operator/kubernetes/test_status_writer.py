@@ -19,9 +19,10 @@ from conch_operator.kubernetes.status_writer import (
     news,
 )
 from conch_operator.reconcile.calls_in_flight import AGAIN_S, Background
+from conch_operator.reconcile.readiness import Published
 from conch_operator.reconcile.status import ModelStatus, describe
 from conch_operator.routes.route import make_route
-from conch_operator.state import Observed, Published
+from conch_operator.state import Observed
 from testkit.builders.model_deployments import FACTS, desired_model
 from testkit.clock import FakeClock
 from testkit.waiting import eventually

@@ -6,6 +6,7 @@ import pytest
 from conch_contracts.conditions import ConditionStatus, ConditionType, Reason
 from conch_contracts.names import ModelId
 from conch_contracts.records import Pool, Route
+from conch_operator.reconcile.readiness import Published
 from conch_operator.reconcile.status import describe
 from conch_operator.routes.route import make_route
 from conch_operator.state import (
@@ -18,7 +19,6 @@ from conch_operator.state import (
     ObservedEngine,
     Probe,
     ProbeVerdict,
-    Published,
     SourceFault,
     Unreadable,
 )

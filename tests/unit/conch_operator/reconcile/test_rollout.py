@@ -9,6 +9,7 @@ from lupa.lua51 import LuaRuntime
 
 from conch_contracts.conditions import Condition, ConditionStatus, ConditionType, Reason
 from conch_contracts.records import Pool
+from conch_operator.reconcile.readiness import Published
 from conch_operator.reconcile.status import ModelStatus, describe
 from conch_operator.state import (
     Desired,
@@ -19,7 +20,6 @@ from conch_operator.state import (
     ObservedEngine,
     Probe,
     ProbeVerdict,
-    Published,
     SourceFault,
 )
 from testkit.builders.model_deployments import FACTS, READY, desired_model, engine

@@ -5,18 +5,10 @@ import pytest
 
 from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.records import Pool
+from conch_operator.reconcile.readiness import Published
 from conch_operator.reconcile.status import ModelStatus, describe
 from conch_operator.routes.route import make_route
-from conch_operator.state import (
-    Desired,
-    DesiredModel,
-    EnginePhase,
-    Fault,
-    Observed,
-    Probe,
-    ProbeVerdict,
-    Published,
-)
+from conch_operator.state import Desired, DesiredModel, EnginePhase, Fault, Observed, Probe, ProbeVerdict
 from testkit.builders.model_deployments import FACTS, READY, desired_model, engine
 
 OURS = replace(desired_model(), generation=1)

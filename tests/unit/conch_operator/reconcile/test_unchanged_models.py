@@ -9,10 +9,11 @@ import pytest
 from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.names import EngineAddress, ModelId, ServedName
 from conch_contracts.records import Engine, Pool
+from conch_operator.reconcile.readiness import Published
 from conch_operator.reconcile.status import ModelStatus, describe
 from conch_operator.reconcile.unchanged_models import UnchangedModels
 from conch_operator.routes.route import make_route
-from conch_operator.state import Desired, DesiredModel, Fault, Observed, Probe, ProbeVerdict, Published, SourceFault
+from conch_operator.state import Desired, DesiredModel, Fault, Observed, Probe, ProbeVerdict, SourceFault
 from testkit.builders.model_deployments import FACTS, READY, desired_model, engine
 
 MODEL = replace(desired_model(), generation=1)
