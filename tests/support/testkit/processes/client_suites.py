@@ -41,7 +41,7 @@ def passed(
     for plugin in plugins:
         command += ["-p", plugin]
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-1000:]
+    assert run.returncode == 0, run.stdout[-30000:] + run.stderr[-1000:]
     names = [line.partition("::")[2] for line in run.stdout.splitlines() if line.startswith("PASSED ")]
     assert names
     return names
