@@ -119,6 +119,9 @@ async def test_wishes_that_redis_has_lost_are_written_again_by_whoever_has_read_
     for reader in readers:
         await reader.read()
     await client.execute("FLUSHALL")
+    await asyncio.gather(*(reader.read() for reader in readers))
+    assert await client.execute("HGET", WAKES_KEY, MODEL) == b"1600", "so that it does not look like another call"
+    await client.execute("FLUSHALL")
     await writer.wake(MODEL, 10, clock=lambda: now)  # of two wishes the longer one counts
     await writer.wake(other, 70, clock=lambda: now)
     await writer.wake(other, 70, clock=lambda: now)

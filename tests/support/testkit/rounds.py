@@ -44,6 +44,8 @@ class FakeCluster:
     tokenizers: dict[EngineName, Digest] = field(default_factory=dict)
     broken: dict[ModelId, Fault] = field(default_factory=dict)
     """Models that cannot be started."""
+    rejected: dict[ModelId, Fault] = field(default_factory=dict)
+    """Models whose objects are refused."""
 
     async def engines(self) -> tuple[ClusterEngine, ...]:
         return tuple(self.running.values())
@@ -61,7 +63,7 @@ class FakeCluster:
         for name in steps.stop:
             self.stopped.append(name)
             self.running[name] = replace(self.running[name], phase=EnginePhase.STOPPING)
-        return Acted(specs=steps.specs)
+        return Acted(dict(self.rejected), steps.specs)
 
     async def mark_serving(self, names: frozenset[EngineName]) -> None:
         self.serving = names

@@ -35,6 +35,7 @@ from conch_operator.kubernetes.pods.pod_status import (
     ReadPod,
     agent_address,
     container_status,
+    has_ended,
     pod_fault,
     pod_name,
     pod_template,
@@ -368,16 +369,12 @@ def _without_replaced(pods: Mapping[EngineName, Object]) -> dict[EngineName, Obj
 
     Kubernetes keeps them, by the thousand, and they are no engines of the model any more.
     """
-    served = {_model(pod) for pod in pods.values() if serves(pod) and not _has_ended(pod)}
-    return {name: pod for name, pod in pods.items() if not (_has_ended(pod) and _model(pod) in served)}
+    served = {_model(pod) for pod in pods.values() if serves(pod) and not has_ended(pod)}
+    return {name: pod for name, pod in pods.items() if not (has_ended(pod) and _model(pod) in served)}
 
 
 def _runs(pod: Object) -> bool:
     return "running" in container_status(pod, TRITON).get("state", {}) and "deletionTimestamp" not in pod["metadata"]
-
-
-def _has_ended(pod: Object) -> bool:
-    return pod["status"].get("phase") in ("Failed", "Succeeded")
 
 
 def _by_model(pods: Iterable[Object]) -> Mapping[tuple[str, str], list[Object]]:

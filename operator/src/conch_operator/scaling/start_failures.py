@@ -36,10 +36,13 @@ def start_faults(
     """Return why each of these engines does not start, and why others cannot be made; None for one that may answer.
 
     `answered`: of each, the incarnation that last answered. One that answered and then ended, or fell silent, has not
-    failed to start: it is started again, and may well answer. One that is not says nothing beside its successor.
+    failed to start: it is started again, and may well answer. One that is not started again counts only
+    while no other is there, and one may be made.
     """
     rejected, engines = observed.rejected.get(model.id), [*engines]
-    hopes = [engine for engine in engines if engine.engine.comes_back] or engines
+    hopes = [engine for engine in engines if engine.engine.comes_back]
+    if not hopes and rejected is None:
+        hopes = engines
     return [*([] if rejected is None else [rejected]), *(_fault_of(engine, answered) for engine in hopes)]
 
 

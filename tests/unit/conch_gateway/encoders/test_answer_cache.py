@@ -185,7 +185,7 @@ async def test_nobody_waits_for_the_turn_of_another_longer_than_for_its_own(wait
 
     async def queued(computation: Computation) -> bytes:
         await turn.wait()
-        computation.begins(lasts=True)
+        computation.begins(may_be_kept=True)
         return b"queued"
 
     async def own(_: Computation) -> bytes:
@@ -205,7 +205,7 @@ async def test_what_an_engine_works_on_is_waited_for_by_all() -> None:
     answers, go = SharedAnswers(NoStore()), asyncio.Event()
 
     async def slow(computation: Computation) -> bytes:
-        computation.begins(lasts=True)
+        computation.begins(may_be_kept=True)
         await go.wait()
         return b"slow"
 
@@ -218,6 +218,50 @@ async def test_what_an_engine_works_on_is_waited_for_by_all() -> None:
     await asyncio.sleep(0.01)
     go.set()
     assert [(await each).body for each in (first, *others)] == [b"slow"] * 4
+
+
+async def test_an_urgent_one_does_not_stay_with_a_batch_whose_engine_refused_it() -> None:
+    answers, begun, refused, go = SharedAnswers(NoStore()), asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def batch(computation: Computation) -> bytes:
+        computation.begins(may_be_kept=True)
+        begun.set()
+        await refused.wait()
+        computation.waits_again()
+        await go.wait()
+        return b"batch"
+
+    async def own(_: Computation) -> bytes:
+        return b"own"
+
+    first = asyncio.create_task(get(answers, "x", batch, priority=10))
+    await begun.wait()
+    urgent = asyncio.create_task(get(answers, "x", own, priority=0))
+    patient = asyncio.create_task(get(answers, "x", own, priority=10))
+    hasty = asyncio.create_task(get(answers, "x", own, priority=10, wait_s=0.01))
+    await asyncio.sleep(0.03)
+    assert not urgent.done()
+    refused.set()
+    assert (await asyncio.wait_for(urgent, 30)).body == b"own"
+    assert (await asyncio.wait_for(hasty, 30)).body == b"own"
+    go.set()
+    assert [(await each).body for each in (first, patient)] == [b"batch"] * 2
+
+
+async def test_urgent_ones_share_among_themselves_what_they_do_not_leave_to_a_batch() -> None:
+    answers, turn, made = SharedAnswers(NoStore()), asyncio.Event(), 0
+
+    async def queued(_: Computation) -> bytes:
+        nonlocal made
+        made += 1
+        await turn.wait()
+        return b"queued"
+
+    tasks = [asyncio.create_task(get(answers, "x", queued, priority=priority)) for priority in (10, *[0] * 20)]
+    await asyncio.sleep(0.01)
+    turn.set()
+    assert {(await task).body for task in tasks} == {b"queued"}
+    assert made == 2
 
 
 async def test_those_that_wait_one_after_the_other_have_one_wait_each() -> None:
@@ -248,7 +292,7 @@ async def test_an_answer_of_another_model_than_was_asked_is_not_kept() -> None:
             raise AssertionError(key)
 
     async def make(computation: Computation) -> bytes:
-        computation.begins(lasts=False)
+        computation.begins(may_be_kept=False)
         return b"made"
 
     assert (await get(SharedAnswers(Store()), "x", make)).body == b"made"

@@ -1,6 +1,7 @@
 """Requests to encoders whose answers may be given again, through the ASGI application, on fakes."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import orjson
@@ -9,7 +10,7 @@ import pytest
 from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH
 from conch_contracts.records import EncoderProfile, Engine, ModelKind, Pooling, Route
 from testkit.gateway.encoders import FakeStore, serving
-from testkit.gateway.fakes import ENGINE, FakeAnswer, answered, gateway, route, rows, snapshot
+from testkit.gateway.fakes import ENGINE, FakeAnswer, Gateway, answered, gateway, route, rows, snapshot
 from testkit.waiting import eventually
 
 VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
@@ -115,3 +116,46 @@ async def test_what_the_next_version_answers_is_not_kept_for_the_one_before() ->
     assert store.kept == {}
     assert (await served.client.post("/v1/embeddings", {"input": "hi"})).status == 200
     assert len(store.kept) == 1
+
+
+def waits(served: Gateway, count: int) -> bool:
+    """Return whether so many requests wait for an engine."""
+    return served.admission.waiting()[route().model_id] == count
+
+
+async def test_an_urgent_request_does_not_wait_for_the_turn_of_an_equal_batch() -> None:
+    model = route(kind=ModelKind.EMBEDDING, encoder=EncoderProfile(cache_ttl_s=60))
+    busy = asyncio.Event()
+    answers = iter([FakeAnswer(pieces=(busy, VECTORS))])
+    scripts = {PREPARE_ROWS_PATH: rows(3), ENCODE_PATH: lambda _: next(answers, FakeAnswer(pieces=(VECTORS,)))}
+    served = gateway(scripts, known=snapshot(model, engines=(Engine(grpc=ENGINE, slots=1),)), store=FakeStore())
+    first = asyncio.create_task(served.client.post("/v1/embeddings", {"input": "other"}))
+    await asyncio.wait_for(served.upstream.asked(ENCODE_PATH).wait(), 30)
+    asked = []
+    for priority, waiting in ((10, 1), (0, 2), (0, 2)):  # the third one shares what the second one asks for
+        body = {"input": "hi", "cache_salt": "s", "priority": priority}
+        asked.append(asyncio.create_task(served.client.post("/v1/embeddings", body)))
+        await eventually(partial(waits, served, waiting), "what waits")
+    busy.set()
+    assert [(await task).status for task in (first, *asked)] == [200] * 4
+    assert len(served.upstream.sent(ENCODE_PATH)) == 3
+    hits = [(await task).headers[b"x-conch-cache"] for task in asked]
+    assert hits[1:] == [b"miss", b"hit"]
+
+
+async def test_an_equal_request_waits_for_another_no_longer_than_it_may() -> None:
+    model = route(kind=ModelKind.EMBEDDING, encoder=EncoderProfile(cache_ttl_s=60))
+    busy = asyncio.Event()
+    answers = iter([FakeAnswer(pieces=(busy, VECTORS))])
+    scripts = {PREPARE_ROWS_PATH: rows(3), ENCODE_PATH: lambda _: next(answers, FakeAnswer(pieces=(VECTORS,)))}
+    served = gateway(scripts, known=snapshot(model, engines=(Engine(grpc=ENGINE, slots=1),)), store=FakeStore())
+    first = asyncio.create_task(served.client.post("/v1/embeddings", {"input": "other"}))
+    await asyncio.wait_for(served.upstream.asked(ENCODE_PATH).wait(), 30)
+    body = {"input": "hi", "cache_salt": "s"}
+    patient = asyncio.create_task(served.client.post("/v1/embeddings", body))
+    await eventually(lambda: served.admission.waiting()[model.model_id] == 1, "one that waits")
+    headers = [(b"x-conch-max-wait", b"0")]
+    hasty = await asyncio.wait_for(served.client.post("/v1/embeddings", body, headers), 30)
+    assert (hasty.status, hasty.error["code"]) == (503, "overloaded")
+    busy.set()
+    assert [(await task).status for task in (first, patient)] == [200] * 2

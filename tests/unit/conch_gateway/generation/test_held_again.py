@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from conch_contracts.names import GENERATE_PATH, EngineAddress
+from conch_contracts.names import GENERATE_PATH, Digest, EngineAddress
 from conch_contracts.records import Engine, RoutingPolicy
 from conch_gateway.answers.reply import Reply
 from conch_gateway.generation.cold_start import HeldCaller
@@ -37,9 +37,9 @@ def test_all_holds_of_a_request_end_when_the_first_would_have(
     exchange = Exchange("POST", PATH, {}, "id", started=0.0)
     exchange.max_wait_s = max_wait_s
     reply = Reply(FakeConnection([], lambda: True).push, exchange, FakeConnection([], lambda: True), stall_s=LIMIT_S)
-    came_at, settings = time.monotonic() - 5, GatewaySettings(redis_url="redis://unused")
+    read_at, settings = time.monotonic() - 5, GatewaySettings(redis_url="redis://unused")
     activity = RequestActivity(sent=0.0)
-    caller = HeldCaller(exchange, came_at, came_at + 300, settings, activity, 0, reply if stream else None)
+    caller = HeldCaller(exchange, read_at, read_at + 300, settings, activity, 0, reply if stream else None)
     hold = caller.claim(1, prepared=0).hold
     assert hold is not None
     assert left_s - 1 < hold().patience_s <= left_s
@@ -83,3 +83,29 @@ async def test_a_stream_that_is_held_again_is_no_engine_that_stopped_answering()
     awake(running, known)
     answer = await asyncio.wait_for(asked, LIMIT_S)
     assert answer.body.endswith(b"".join(FRAMES))
+
+
+async def test_a_prompt_is_not_given_to_the_engine_of_another_tokenizer() -> None:
+    edited = sleeping(tokenizer_digest=Digest("1" * 64))
+    running = gateway(known=at_zero())
+    (asked,) = await held(running, 1)
+    awake(running, edited)
+    answer = await asyncio.wait_for(asked, LIMIT_S)
+    assert (answer.status, answer.error["message"]) == (503, "The model was replaced while the request waited.")
+    assert 1 <= int(answer.headers[b"retry-after"]) <= 4
+    assert running.upstream.sent(GENERATE_PATH) == []
+    assert (await asyncio.wait_for(running.client.post(PATH, CHAT), LIMIT_S)).status == 200
+
+
+async def test_a_hold_that_begins_while_a_worker_is_away_is_counted_once() -> None:
+    known = sleeping(engines_wanted=True, routing=RoutingPolicy(queue_wait_s=600))
+    running = gateway(known=snapshot(known, engines=(), workers=()), once_there=lambda _: True)
+    asked = asyncio.create_task(running.client.post(PATH, CHAT))
+    waiting = {"model": "tiny-chat"}
+    await eventually(lambda: running.registry.get_sample_value("conch_gateway_waiting", waiting) == 1, "the wait")
+    assert ends(running) == {}
+    running.learn(snapshot(known, engines=()))
+    await eventually(lambda: running.admission.waiting()[known.model_id] == 1, "the hold")
+    awake(running, known)
+    assert (await asyncio.wait_for(asked, LIMIT_S)).status == 200
+    assert ends(running) == {"served": 1}

@@ -1,6 +1,8 @@
 """What becomes of requests that wait while their model is edited, loses its last engine, or is deleted."""
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from conch_contracts.records import Dialect, EncoderProfile, Pooling, Route, Rou
 from conch_gateway.placement.admission import Admission, EnginesGone, TakenSlots
 from conch_gateway.placement.claim import PLAIN, Claim
 from conch_gateway.placement.holds import Hold
-from conch_kit.errors import ModelNotFound, Unavailable
+from conch_kit.errors import ModelNotFound, ServiceError, Unavailable
 from conch_kit.registry.snapshot import Snapshot
 from testkit.gateway.fakes import route, snapshot
 from testkit.gateway.queues import admission, engine, turns
@@ -67,7 +69,7 @@ async def test_an_edit_that_changes_no_prompt_loses_no_request(edit: dict[str, A
 
 
 @pytest.mark.parametrize(
-    ("was", "serves"),
+    ("was", "has"),
     [
         (route(), True),
         (route(max_model_len=9), True),
@@ -76,8 +78,8 @@ async def test_an_edit_that_changes_no_prompt_loses_no_request(edit: dict[str, A
         (route(model_id=ModelId("local/other")), False),
     ],
 )
-def test_the_files_of_a_model_are_known_by_their_version(was: Route, *, serves: bool) -> None:
-    assert admission(engine("a")).serves(was) is serves
+def test_the_files_of_a_model_are_known_by_their_version(was: Route, *, has: bool) -> None:
+    assert admission(engine("a")).has_files_of(was) is has
 
 
 async def test_who_waits_for_a_slot_when_the_last_engine_goes_is_held_from_then_on() -> None:
@@ -112,6 +114,65 @@ async def test_the_engine_that_refused_is_tried_again_when_no_other_is_left() ->
             assert given.grpc == "a"
 
 
+@pytest.mark.parametrize("tried", ["a", "gone"])
+async def test_who_was_refused_by_the_only_engine_is_overtaken_by_nobody(tried: str) -> None:
+    queues = admission(engine("a", 4))
+    with await queues.slot(MODEL, POLICY):
+        many = waits(queues, Claim(4), without=frozenset({EngineAddress(tried)}))
+        await turns()
+        few = waits(queues)
+        await turns()
+        assert not few.done()
+    with await asyncio.wait_for(many, LIMIT_S):
+        await turns()
+        assert not few.done()
+    with await asyncio.wait_for(few, LIMIT_S):
+        pass
+
+
+async def test_whose_time_to_be_held_is_over_waits_on_for_the_next_engine() -> None:
+    known, queues = route(wakes=True, hold_max=9), Admission()
+    queues.apply(snapshot(known, engines=(engine("a"),)))
+    over = Claim(hold=lambda: Hold(0.0, lambda seconds: None))
+    with await queues.slot(MODEL, POLICY):
+        waiting = waits(queues, over)
+        await turns()
+        queues.apply(snapshot(known, engines=()))
+        await turns()
+        assert not waiting.done()
+        assert queues.load("g", 1).models[MODEL].held == 1, "so an engine is started for it"
+        queues.apply(snapshot(known, engines=(engine("b"),)))
+        with await asyncio.wait_for(waiting, LIMIT_S) as given:
+            assert given.grpc == "b"
+
+
+@pytest.mark.parametrize("known", [Snapshot(), snapshot(route(tokenizer_digest=Digest("1" * 64)))])
+async def test_a_request_that_is_sent_away_is_kept_by_nothing(known: Snapshot) -> None:
+    class Body:
+        """What a request keeps in memory."""
+
+        def hold(self) -> Hold:
+            return Hold(60.0, lambda seconds: None)
+
+    queues, body = admission(engine("a")), Body()
+    kept, claim = weakref.ref(body), Claim(hold=body.hold)
+    del body
+    with await queues.slot(MODEL, POLICY):
+        waiting = waits(queues, claim, route=route())
+        del claim
+        await turns()
+        gc.disable()
+        try:
+            queues.apply(known)
+            await asyncio.wait([waiting])
+            assert isinstance(waiting.exception(), ServiceError)
+            del waiting
+            await turns()
+            assert kept() is None
+        finally:
+            gc.enable()
+
+
 async def test_a_model_that_is_made_again_knows_what_its_engine_still_works_on() -> None:
     queues = admission(engine("a"))
     with await queues.slot(MODEL, POLICY):
@@ -121,12 +182,13 @@ async def test_a_model_that_is_made_again_knows_what_its_engine_still_works_on()
         waiting = waits(queues)
         await turns()
         assert not waiting.done()
-    with await asyncio.wait_for(waiting, LIMIT_S) as given:
-        assert given.grpc == "a"
-    queues.apply(Snapshot())
-    queues.apply(snapshot(engines=()))
-    with pytest.raises(Unavailable):
-        await queues.slot(MODEL, POLICY)
+        queues.apply(Snapshot())
+        with pytest.raises(ModelNotFound):
+            await asyncio.wait_for(waiting, LIMIT_S)
+        queues.apply(snapshot(engines=()))
+        with pytest.raises(Unavailable):  # the new one has not lost an engine that it never had
+            await queues.slot(MODEL, POLICY)
+        assert queues.load("g", 1).models[MODEL].idle_s is None
 
 
 async def test_whoever_waits_for_a_model_that_is_deleted_is_told_at_once() -> None:

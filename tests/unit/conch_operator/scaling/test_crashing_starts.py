@@ -195,6 +195,12 @@ async def test_an_engine_that_was_evicted_does_not_speak_for_its_successor(scene
     scene.world.cluster.running[name] = evicted
     await scene.lives(1, held=1)
     assert (scene.route.wakes, scene.route.start_failed) == (True, None), "another one is to take its place"
+    scene.world.cluster.rejected = {TINY: Fault(Reason.REJECTED, "The quota is exceeded.")}
+    await scene.lives(2, held=1)
+    assert scene.route.start_failed is not None
+    scene.world.cluster.rejected = {}
+    await scene.lives(2, held=1)
+    assert scene.route.start_failed is None
     next_name = EngineName("next")
     full = Fault(Reason.UNSCHEDULABLE, "No node has room.")
     scene.world.cluster.running[next_name] = replace(engine, name=next_name, phase=EnginePhase.BLOCKED, fault=full)

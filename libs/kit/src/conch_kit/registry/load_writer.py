@@ -70,7 +70,7 @@ class LoadWriter(RecordWriter):
         Raises RegistryUnavailable and RegistryError.
         """
         until = f"{clock() + for_s:.0f}"
-        agreed = await self._redis.execute("EVAL", WAKE, 1, WAKES_KEY, model, until)
+        agreed = await self._redis.execute("EVAL", WAKE, 1, WAKES_KEY, model, until, 0)
         self.changed(urgent=True)
         return float(agreed)
 

@@ -135,10 +135,14 @@ return {epoch, string.format('%.0f', revision)}
 """
 
 WAKE = """
--- KEYS: wakes.  ARGV: model, until when in Unix seconds. Answers until when the model shall be awake.
--- An earlier wish that lasts longer stands, and grows by a millisecond: so it shows that somebody has asked again.
+-- KEYS: wakes.  ARGV: model, until when in Unix seconds, 1 where nobody asks: Redis had lost it.
+-- Answers until when the model shall be awake. An earlier wish that lasts as long or longer stands; it grows by a
+-- millisecond where somebody asks, so that this shows.
 local known, until_s = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0) or 0, ARGV[2]
-if known >= tonumber(until_s) then until_s = string.format('%.3f', known + 0.001) end
+if known >= tonumber(until_s) then
+  if ARGV[3] == '1' then return string.format('%.3f', known) end
+  until_s = string.format('%.3f', known + 0.001)
+end
 redis.call('HSET', KEYS[1], ARGV[1], until_s)
 return until_s
 """

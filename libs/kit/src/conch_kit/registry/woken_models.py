@@ -42,7 +42,7 @@ class WokenModels:
                 await self._redis.execute("EVAL", FORGET_WAKES, 1, WAKES_KEY, *forget)
             for model, at in lost.items():
                 until = f"{at:.3f}".removesuffix(".000")
-                await self._redis.execute("EVAL", WAKE, 1, WAKES_KEY, model, until)
+                await self._redis.execute("EVAL", WAKE, 1, WAKES_KEY, model, until, 1)
         return self._known
 
 

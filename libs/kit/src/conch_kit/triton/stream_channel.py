@@ -83,16 +83,16 @@ class StreamChannel:
             call.send(connection, head, body)
 
     async def _dial(self) -> tuple[asyncio.Transport, Http2Connection]:
-        """Connect to the first of the addresses that takes a connection, each in its part of the time.
+        """Connect to the first of the addresses that takes a connection; each has its part of the time that is left.
 
         Raises OSError, TimeoutError included, when none does.
         """
-        ends = _ends(self._target)
-        *others, last = ends
-        for address in others:
+        loop, ends = asyncio.get_running_loop(), _ends(self._target)
+        end_s = loop.time() + _CONNECT_S
+        for left, (host, port) in zip(range(len(ends), 1, -1), ends, strict=False):
             with suppress(OSError):
-                return await self._dial_one(*address, _CONNECT_S / len(ends))
-        return await self._dial_one(*last, _CONNECT_S / len(ends))
+                return await self._dial_one(host, port, (end_s - loop.time()) / left)
+        return await self._dial_one(*ends[-1], end_s - loop.time())
 
     async def _dial_one(self, host: str, port: int, limit_s: float) -> tuple[asyncio.Transport, Http2Connection]:
         loop = asyncio.get_running_loop()

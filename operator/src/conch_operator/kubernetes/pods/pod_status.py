@@ -43,8 +43,6 @@ _MISSING = (
 _TWICE = re.compile(r"not found(\.? not found)+")
 """As the scheduler says it of a claim."""
 _LONGEST = 400
-_ENDED = ("Failed", "Succeeded")
-"""Phases of a pod of which no container is started any more: one that was evicted, for instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) ->
         contract=contract,
         phase=_phase(pod, fault, held=held),
         grpc=engine_address(pod),
-        comes_back=pod["status"].get("phase") not in _ENDED,
+        comes_back=not has_ended(pod),
         incarnation=int(container_status(pod, TRITON).get("restartCount", 0)),
         detail=_last_words(container_status(pod, TRITON), pod),
         fault=fault,
@@ -120,6 +118,11 @@ def agent_address(pod: Object) -> AgentAddress | None:
 def agent_host(pod: Object) -> str | None:
     """Return the address of a pod whose agent runs."""
     return _address(pod) if "running" in container_status(pod, AGENT).get("state", {}) else None
+
+
+def has_ended(pod: Object) -> bool:
+    """Return whether no container of the pod is started any more: of one that was evicted, for instance."""
+    return pod.get("status", {}).get("phase") in ("Failed", "Succeeded")
 
 
 def serves(pod: Object) -> bool:
@@ -199,7 +202,7 @@ def _phase(pod: Object, fault: Fault | None, *, held: bool) -> EnginePhase:
         return EnginePhase.LEAVING if held and "running" in state else EnginePhase.STOPPING
     if fault is not None:
         return EnginePhase.BLOCKED
-    if pod["status"].get("phase") in _ENDED or "terminated" in state:
+    if has_ended(pod) or "terminated" in state:
         return EnginePhase.EXITED
     if state.get("waiting", {}).get("reason") == "CrashLoopBackOff":
         return EnginePhase.EXITED

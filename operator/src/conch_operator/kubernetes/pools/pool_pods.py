@@ -27,6 +27,7 @@ from conch_operator.kubernetes.pods.pod_status import (
     AgentAddress,
     agent_host,
     engine_address,
+    has_ended,
     pod_fault,
     pod_name,
     pod_template,
@@ -128,7 +129,7 @@ class PoolPods:
             for pod in await self._api.list_watched(POD, namespace, labels=POOL_LABEL):
                 found[pod_name(pod)] = pod
         found = await self._owners.only_models(found, deployments)
-        found = {name: pod for name, pod in found.items() if pod["status"].get("phase") not in ("Failed", "Succeeded")}
+        found = {name: pod for name, pod in found.items() if not has_ended(pod)}
         faults = await self._events.faults(found)
         now, uids = self._clock(), {pod["metadata"]["uid"] for pod in found.values()}
         leaving = {pod["metadata"]["uid"] for pod in found.values() if "deletionTimestamp" in pod["metadata"]}

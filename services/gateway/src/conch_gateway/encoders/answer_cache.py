@@ -102,29 +102,59 @@ class NoStore:
 class Computation:
     """An answer on its way."""
 
-    __slots__ = ("answer", "begun", "lasts", "priority")
+    __slots__ = ("_begun", "_news", "answer", "may_be_kept", "priority")
 
     def __init__(self, priority: int) -> None:
         self.priority = priority
         """Of the request that waits for an engine for it."""
-        self.begun = asyncio.Event()
-        """Set when an engine works on it, or when it has ended."""
-        self.lasts = True
-        """Whether it may be given to those who come later."""
+        self.may_be_kept = True
+        """Whether Redis may keep it."""
         self.answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         """None: whoever waits has to compute it."""
         self.answer.add_done_callback(_retrieve_error)
+        self._begun = False
+        """Whether an engine works on it."""
+        self._news = asyncio.Event()
+        """Set, and replaced, when that has changed or it has ended."""
 
-    def begins(self, *, lasts: bool) -> None:
+    def begins(self, *, may_be_kept: bool) -> None:
         """Note that an engine works on it now."""
-        self.lasts = lasts
-        self.begun.set()
+        self._begun, self.may_be_kept = True, may_be_kept
+        self._tell()
+
+    def waits_again(self) -> None:
+        """Note that no engine works on it any more."""
+        self._begun = False
+        self._tell()
 
     def ends(self, body: bytes | None = None) -> None:
         """Give the answer to those who wait, or, without one, leave it to them."""
         if not self.answer.done():
             self.answer.set_result(body)
-        self.begun.set()
+        self._tell()
+
+    async def shared(self, wait: TimeLeft, priority: int) -> bytes | None:
+        """Return the answer; None for a request that has to compute it, is more urgent, or has waited long enough.
+
+        Raises InvalidRequest. Time counts while no engine works on it.
+        """
+        while not self.answer.done():
+            if self._begun:
+                await self._news.wait()
+            elif priority < self.priority:
+                return None
+            else:
+                try:
+                    with wait:
+                        async with asyncio.timeout(wait.seconds()):
+                            await self._news.wait()
+                except TimeoutError:
+                    return None
+        return self.answer.result()
+
+    def _tell(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
 
 
 class SharedAnswers:
@@ -152,26 +182,31 @@ class SharedAnswers:
         causes, such as a time-out of its own, or goes away leaves the work to the next in line. Nobody waits longer
         than its `wait` for the computation of another to begin.
         """
-        while shares and (running := self._running.get(key)) is not None and await _begins(running, wait, priority):
-            body = await asyncio.shield(running.answer)
+        while shares and (running := self._running.get(key)) is not None:
+            body = await running.shared(wait, priority)
             if body is not None:
                 yield Shared(body, hit=True)
                 return
-        own = Computation(priority)
-        leads = shares and self._running.setdefault(key, own) is own
+            if self._running.get(key) is running:
+                break  # it goes on, and this request does not wait for it
+        own, before = Computation(priority), self._running.get(key)
+        if shares and (before is None or priority < before.priority):
+            self._running[key] = own
         try:
             shared = await self._found_or_made(key, make, own)
             own.ends(shared.body)
             yield shared
-            if own.lasts:
+            if own.may_be_kept:
                 await self._keep(key, shared, ttl_s)
         except InvalidRequest as error:
             if not own.answer.done():
                 own.answer.set_exception(error)
             raise
         finally:
-            if leads:
+            if self._running.get(key) is own:
                 del self._running[key]
+                if before is not None and not before.answer.done():
+                    self._running[key] = before
             own.ends()
 
     async def _found_or_made(
@@ -187,20 +222,6 @@ class SharedAnswers:
             await self._store.put(key, shared.body, ttl_s)
 
 
-async def _begins(running: Computation, wait: TimeLeft, priority: int) -> bool:
-    """Wait for somebody else's computation to begin or to end; False: a request of this priority is not to wait."""
-    if running.begun.is_set():
-        return True
-    if priority < running.priority:
-        return False
-    try:
-        with wait:
-            async with asyncio.timeout(wait.seconds()):
-                return await running.begun.wait()
-    except TimeoutError:
-        return False
-
-
-def _retrieve_error(flight: asyncio.Future[bytes | None]) -> None:
-    """Mark the error of a flight as seen: asyncio would log one that nobody waits for."""
-    flight.exception()
+def _retrieve_error(answer: asyncio.Future[bytes | None]) -> None:
+    """Mark the error of an answer as seen: asyncio would log one that nobody waits for."""
+    answer.exception()

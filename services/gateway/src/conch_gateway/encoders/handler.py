@@ -138,15 +138,15 @@ class EncoderHandler:
         exchange.user = resolved.user
         if resolved.request_id is not None:
             exchange.rename(resolved.request_id)
-        came_at = time.monotonic()
-        deadline = came_at + resolved.route.routing.timeout_s
+        read_at = time.monotonic()
+        deadline = read_at + resolved.route.routing.timeout_s
         with self._intake.span(exchange) as span:
             stages = self._intake.stages(exchange, span)
             # An answer is kept when the watchdog has ended: many a client hangs up as soon as it has its own.
             async with AsyncExitStack() as answered, self._intake.watchdog(reply.client, deadline) as watchdog:
                 job = await self._tokenize(resolved, exchange, stages)
                 settings = self._intake.settings
-                caller = HeldCaller(exchange, came_at, deadline, settings, watchdog.activity, resolved.priority)
+                caller = HeldCaller(exchange, read_at, deadline, settings, watchdog.activity, resolved.priority)
                 sequences = -(-job.rows.count // ROWS_PER_SLOT)
                 claim = caller.claim(sequences, prepared=job.rows.size)
                 answer, headers = await answered.enter_async_context(self._answer(job, claim, stages, deadline))
@@ -208,11 +208,15 @@ class EncoderHandler:
 
         def message(engine: Engine) -> bytes:
             if computation is not None:  # the key is that of the model as it was when the request came
-                computation.begins(lasts=self._dispatch.serves(job.resolved.route))
+                computation.begins(may_be_kept=self._dispatch.has_files_of(job.resolved.route))
             return job.message(engine, max(0.001, deadline - time.monotonic()))
 
+        def failed() -> None:
+            if computation is not None:
+                computation.waits_again()
+
         try:
-            await self._dispatch.run(job.resolved.route, stages, claim, message, deliver, wait=wait)
+            await self._dispatch.run(job.resolved.route, stages, claim, message, deliver, wait=wait, failed=failed)
         except InvalidRequest as error:
             raise _renamed(error, job.resolved.work.names) from None
         return answers[0]

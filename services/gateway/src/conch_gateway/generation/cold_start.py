@@ -26,8 +26,8 @@ class HeldCaller:
     """Who waits for an answer, as far as a hold concerns it."""
 
     exchange: Exchange
-    came_at: float
-    """When all of it had been read, on the monotonic clock: from then on a proxy waits for the answer."""
+    read_at: float
+    """When the request had been read, on the monotonic clock: from then on a proxy waits for the answer."""
     deadline: float
     """When the answer must be complete, on the monotonic clock."""
     settings: GatewaySettings
@@ -49,9 +49,9 @@ class HeldCaller:
     def _hold(self) -> Hold:
         end, stream = self.deadline, self.stream
         if stream is None and not self.unheard:
-            end = min(end, self.came_at + self.settings.hold_s)
+            end = min(end, self.read_at + self.settings.hold_s)
         if self.exchange.max_wait_s is not None:
-            end = min(end, self.came_at + self.exchange.max_wait_s)
+            end = min(end, self.read_at + self.exchange.max_wait_s)
         return Hold(
             patience_s=end - time.monotonic(),
             ended=self._ended,
@@ -72,7 +72,7 @@ class HeldCaller:
         activity.sent = time.monotonic()
 
     def _ended(self, seconds: float) -> None:
-        self.exchange.held_s = seconds
+        self.exchange.held_s = (self.exchange.held_s or 0.0) + seconds
 
 
 def comment(left_s: float | None, *, wakes: bool = True) -> bytes:

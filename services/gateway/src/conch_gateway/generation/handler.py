@@ -91,8 +91,8 @@ class GenerationHandler:
         """Do the work and deliver its answer, which `saver` gets before the client hears that it is complete."""
         comment = reply.keep_alive if resolved.stream else None
         routing = resolved.route.routing
-        came_at = time.monotonic()
-        deadline = came_at + routing.timeout_s
+        read_at = time.monotonic()
+        deadline = read_at + routing.timeout_s
         settings = self._intake.settings
         with self._intake.span(exchange) as span:
             stages = self._intake.stages(exchange, span)
@@ -111,7 +111,7 @@ class GenerationHandler:
                 stream = reply if resolved.stream else None
                 unheard = watcher is not None
                 caller = HeldCaller(
-                    exchange, came_at, deadline, settings, watchdog.activity, resolved.priority, stream, unheard
+                    exchange, read_at, deadline, settings, watchdog.activity, resolved.priority, stream, unheard
                 )
                 claim = caller.claim(job.sequences, prepared=job.prompts.size)
                 question = _Question(job, delivery, watchdog.activity, deadline, settings.worker_grace_s, watcher)

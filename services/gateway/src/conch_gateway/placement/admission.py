@@ -25,7 +25,7 @@ from conch_contracts.records import Engine, GatewayLoad, Route, RoutingPolicy
 from conch_gateway.placement.claim import PLAIN, Claim
 from conch_gateway.placement.demand import load_of
 from conch_gateway.placement.holds import BATCH_PART, HeldWait, Hold, at_rest, still_starting
-from conch_gateway.placement.model_queue import NO_ENGINE_RETRY_S, ModelQueue, Waiter, not_ready
+from conch_gateway.placement.model_queue import NO_ENGINE_RETRY_S, Grant, ModelQueue, Waiter, not_ready
 from conch_gateway.placement.retry_times import spread_s
 from conch_gateway.placement.slot_share import OthersOfModel, others_by_model
 from conch_gateway.placement.waiting_room import WaitingRoom
@@ -40,7 +40,7 @@ QUEUED_BYTES = 128 * 1024 * 1024
 
 
 class EnginesGone(Exception):
-    """The last engine has gone that a request waited for, and another one starts if it asks again."""
+    """The last engine has gone that a request waited for; if it asks again it is held (`Dispatcher` alone does)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Admission:
         queue = self._queues.get(model)
         return queue is not None and queue.holds()
 
-    def serves(self, route: Route) -> bool:
+    def has_files_of(self, route: Route) -> bool:
         """Tell whether the engines of a model hold the very files that this route was written for."""
         queue = self._queues.get(route.model_id)
         if queue is None or queue.route is None:
@@ -184,7 +184,7 @@ class Admission:
             raise queue.not_ready()
         engine = queue.free_engine(without, claim) if not queue.waiters else None
         if engine is None:
-            granted: asyncio.Future[Engine | None] = asyncio.get_running_loop().create_future()
+            granted: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
             waiter = Waiter(granted, without, claim, self._clock() if arrived is None else arrived, route)
             if queue.holds() and claim.hold is not None:
                 engine = await self._hold(model, queue, policy, waiter, claim.hold())
@@ -210,7 +210,7 @@ class Admission:
             queue.serve()  # those before it may be waiting for an engine that it does not need
             try:
                 async with asyncio.timeout(wait_s):
-                    engine = await waiter.granted
+                    engine = _engine_of(await waiter.granted)
             except BaseException as exc:
                 queue.leave(waiter)
                 if isinstance(exc, TimeoutError):
@@ -245,7 +245,7 @@ class Admission:
                 if first:
                     self.held(model)
                 async with HeldWait(waiter.granted, hold, ends, queue.start, self._clock):
-                    engine = await waiter.granted
+                    engine = _engine_of(await waiter.granted)
             except BaseException:
                 queue.leave(waiter)
                 raise
@@ -261,6 +261,13 @@ class Admission:
 
     def _has_changed(self) -> None:
         self.changed()
+
+
+def _engine_of(grant: Grant) -> Engine | None:
+    """Return the engine of a grant, and None where there is none for the moment; raises the error that it makes."""
+    if grant is None or isinstance(grant, Engine):
+        return grant
+    raise grant()
 
 
 def _end_of_hold(queue: ModelQueue, policy: RoutingPolicy, hold: Hold, began: float) -> float:

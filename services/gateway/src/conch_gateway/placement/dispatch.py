@@ -65,9 +65,9 @@ class Dispatcher:
         """Tell whether a job for this model waits for an engine to start."""
         return self._admission.holds(route.model_id)
 
-    def serves(self, route: Route) -> bool:
+    def has_files_of(self, route: Route) -> bool:
         """Tell whether the engines of a model hold the very files that this route was written for."""
-        return self._admission.serves(route)
+        return self._admission.has_files_of(route)
 
     def wait(self, route: Route, claim: Claim) -> TimeLeft:
         """Return how long a job may wait for slots and workers, in all of its attempts."""
@@ -95,24 +95,12 @@ class Dispatcher:
         attempts = RequestAttempts(self._workers, route, wait or self.wait(route, claim), claim.size)
         failures = _Failures(attempts)
         while True:
-            held = self.holds(route)
-            # What passes while an engine starts is counted apart, and not taken off the time for anything else.
-            with stages.holding(end_of_hold) if held else stages.waiting(), _NOT_COUNTED if held else attempts.wait:
-                await attempts.until_someone_is_there()
-                try:
-                    slot = await self._admission.slot(
-                        route.model_id,
-                        route.routing,
-                        claim,
-                        without=failures.tried,
-                        arrived=arrived,
-                        wait_s=attempts.wait.seconds(),
-                        route=route,
-                    )
-                except EnginesGone:
-                    continue
-                except Unavailable as exc:  # when no engine is left, what failed before says more than that
-                    raise (attempts.take_failure() if failures.any() else exc) from None
+            if not attempts.anyone_left():
+                with stages.waiting(), attempts.wait:
+                    await attempts.until_someone_is_there()
+            slot = None
+            while slot is None:
+                slot = await self._slot(route, stages, claim, failures, arrived)
             began = self._clock()
             with slot as engine:
                 try:
@@ -124,6 +112,30 @@ class Dispatcher:
                     again = failures.may_be_mended(failure, slot, self._clock() - began)
             if not again:
                 raise attempts.take_failure()
+
+    async def _slot(
+        self, route: Route, stages: Stages, claim: Claim, failures: "_Failures", arrived: float
+    ) -> TakenSlots | None:
+        """Wait for a slot; return None where the last engine has gone, and the request is held if it asks again.
+
+        What passes while an engine starts is counted apart, and not taken off the time for anything else.
+        """
+        held, attempts = self.holds(route), failures.attempts
+        with stages.holding(end_of_hold) if held else stages.waiting(), _NOT_COUNTED if held else attempts.wait:
+            try:
+                return await self._admission.slot(
+                    route.model_id,
+                    route.routing,
+                    claim,
+                    without=failures.tried,
+                    arrived=arrived,
+                    wait_s=attempts.wait.seconds(),
+                    route=route,
+                )
+            except EnginesGone:
+                return None
+            except Unavailable as exc:  # when no engine is left, what failed before says more than that
+                raise (attempts.take_failure() if failures.any() else exc) from None
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
 from conch_contracts.openai.sampling import BATCH_PRIORITY
-from conch_contracts.records import Engine
 from conch_gateway.placement.retry_times import MOST_S, spread_s
 from conch_gateway.telemetry.metrics import HoldEnd
 from conch_kit.deadlines import deadlines
@@ -121,7 +121,7 @@ class HeldWait:
 
     def __init__(
         self,
-        granted: asyncio.Future[Engine | None],
+        granted: asyncio.Future[Any],
         hold: Hold,
         ends: Callable[[], float],
         start: EngineStart,

@@ -25,11 +25,16 @@ PASSED_OVER_S = 0.5
 """How long nobody is sent to an engine that could not take a request."""
 
 
+Grant = Engine | Callable[[], ServiceError] | None
+"""The engine that a waiter may use; or what makes its error, since a future that holds an error would keep the request
+with it; or None when it is held no longer, or waits for an engine that has gone."""
+
+
 @dataclass(slots=True, eq=False)
 class Waiter:
-    """One request in the queue; the future receives the engine it may use, or None when it is held no longer."""
+    """One request in the queue."""
 
-    granted: asyncio.Future[Engine | None]
+    granted: asyncio.Future[Grant]
     without: frozenset[EngineAddress]
     claim: Claim
     arrived: float
@@ -108,7 +113,7 @@ class ModelQueue:
             self._stop_passing_over(address)
         self.serve()
         if self.holds():
-            self._let_those_be_held_who_can()
+            self._send_back_to_be_held()
         elif not engines and not self.wakes and (self.failed or not self.wanted):
             self._send_away(self.not_ready)
 
@@ -248,7 +253,8 @@ class ModelQueue:
         """Send those away who wait: the model is not served any more. Those who have a slot keep it."""
         self._send_away(removed)
         self.apply(())
-        self.lost_at = None
+        self.lost_at = self.ended_at = None
+        self.start = EngineStart()
 
     def not_ready(self) -> Unavailable:
         """Return the error for a request when there is no engine, and none to wait for."""
@@ -256,9 +262,9 @@ class ModelQueue:
 
     def _send_away(self, error: Callable[[], ServiceError]) -> None:
         for waiter in self.waiters:
-            if not waiter.granted.done():
-                waiter.granted.set_exception(error())
+            _grant(waiter, error)
         self.waiters.clear()
+        self.changed()
 
     def check_prepared(self, route: Route | None) -> None:
         """Raise Unavailable for a request that was prepared for another model than there is now."""
@@ -269,16 +275,17 @@ class ModelQueue:
         for waiter in [*self.waiters]:
             if waiter.route is not None and not prepared_alike(waiter.route, route):
                 self.waiters.remove(waiter)
-                if not waiter.granted.done():
-                    waiter.granted.set_exception(replaced())
+                _grant(waiter, replaced)
+                self.changed()
 
-    def _let_those_be_held_who_can(self) -> None:
-        """Send those back who wait for an engine that has gone, so that they are held until there is another."""
+    def _send_back_to_be_held(self) -> None:
+        """Send those back who wait for an engine that has gone, and may be held until there is another."""
         for waiter in [*self.waiters]:
-            if not waiter.held and waiter.claim.hold is not None:
+            hold = waiter.claim.hold
+            if not waiter.held and hold is not None and hold().patience_s > 0:
                 self.waiters.remove(waiter)
-                if not waiter.granted.done():
-                    waiter.granted.set_result(None)
+                _grant(waiter, None)
+                self.changed()
 
     def join(self, waiter: Waiter) -> None:
         """Put a waiter behind all that are as urgent and came before it."""
@@ -293,18 +300,16 @@ class ModelQueue:
         if waiter in self.waiters:
             self.waiters.remove(waiter)
             self.changed()
-        elif waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.exception() is None:
+        elif waiter.granted.done() and not waiter.granted.cancelled():
             engine = waiter.granted.result()
-            if engine is not None:
+            if isinstance(engine, Engine):
                 self.give_back(engine, waiter.claim.sequences)
 
     def make_room_for(self, waiter: Waiter) -> bool:
         """Send the last of a full queue away where it is less urgent than a newcomer; return whether it was."""
         if not self.waiters or self.waiters[-1].claim.priority <= waiter.claim.priority:
             return False
-        last = self.waiters.pop()
-        if not last.granted.done():
-            last.granted.set_exception(self.full())
+        _grant(self.waiters.pop(), self.full)
         return True
 
     def full(self) -> RateLimited:
@@ -322,13 +327,23 @@ class ModelQueue:
         for waiter in list(self.waiters):
             engine = self.free_engine(waiter.without, waiter.claim)
             if engine is None:
-                if not waiter.without:
+                if not self._avoids_some(waiter):
                     return
                 continue
             self.waiters.remove(waiter)
             if not waiter.granted.done():
                 self.take(engine, waiter.claim.sequences)
                 waiter.granted.set_result(engine)
+
+    def _avoids_some(self, waiter: Waiter) -> bool:
+        """Tell whether those behind a waiter may have an engine that it may not."""
+        there = {engine.grpc for engine in self.engines} if waiter.without else set()
+        return not (waiter.without.isdisjoint(there) or waiter.without.issuperset(there))
+
+
+def _grant(waiter: Waiter, grant: Grant) -> None:
+    if not waiter.granted.done():
+        waiter.granted.set_result(grant)
 
 
 def slots(engine: Engine) -> int:
@@ -352,7 +367,10 @@ def not_ready() -> Unavailable:
 
 
 def prepared_alike(one: Route, other: Route) -> bool:
-    """Tell whether what was prepared for one route is understood by the engines of the other."""
+    """Tell whether what was prepared for one route is understood by the engines of the other.
+
+    A prompt that the template before an edit has made is, though it would be another one now.
+    """
     return one is other or _understands(one) == _understands(other)
 
 
@@ -363,7 +381,7 @@ def _understands(route: Route) -> tuple[object, ...]:
 
 
 def replaced() -> Unavailable:
-    """Return the error for a request that waited while its model was replaced by one with another tokenizer."""
+    """Return the error for a request whose model was replaced by one that its prompt was not prepared for."""
     after_s = spread_s(QUEUE_RETRY_S)
     return Unavailable("The model was replaced while the request waited.", code=MODEL_NOT_READY, retry_after_s=after_s)
 

@@ -6,7 +6,7 @@ from types import TracebackType
 
 
 class TimeLeft:
-    """So many seconds, of which those count that pass inside of it; a context, entered as often as need be."""
+    """So many seconds: what passes in this context counts, entered as often as need be, and what `use` takes off."""
 
     __slots__ = ("_began", "_clock", "_left_s")
 

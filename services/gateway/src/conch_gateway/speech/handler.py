@@ -63,8 +63,8 @@ class SpeechHandler:
     async def _answer(self, resolved: ResolvedSpeech, spool: UploadSpool, exchange: Exchange, reply: Reply) -> None:
         comment = reply.keep_alive if resolved.stream else None
         routing = resolved.route.routing
-        came_at = time.monotonic()
-        deadline = came_at + routing.timeout_s
+        read_at = time.monotonic()
+        deadline = read_at + routing.timeout_s
         with self._intake.span(exchange) as span:
             stages = self._intake.stages(exchange, span)
             async with self._intake.watchdog(reply.client, deadline, comment) as watchdog:
@@ -81,7 +81,7 @@ class SpeechHandler:
                 stream = reply if resolved.stream else None
                 priority = resolved.request.priority or 0
                 settings = self._intake.settings
-                caller = HeldCaller(exchange, came_at, deadline, settings, watchdog.activity, priority, stream)
+                caller = HeldCaller(exchange, read_at, deadline, settings, watchdog.activity, priority, stream)
                 claim = caller.claim(1, prepared=0)
                 self._check_room(resolved.route, claim)
                 await self._run(job, claim, spool, stages, delivery, watchdog.activity, deadline)
