@@ -13,9 +13,9 @@ from testkit.kubernetes.release import NAME, Release, release
 from testkit.kubernetes.steady_load import STREAMS, steady_load
 from testkit.waiting import eventually, eventually_in_thread
 
-PACED = {"engine": {"cpu": {"maxBatchSize": 64, "tokensPerSecond": 10}}}
-"""A story of 118 tokens takes 12 s, and one engine has room for all of the load."""
-CHANGED = {"engine": {"cpu": {"maxBatchSize": 63, "tokensPerSecond": 10}}}
+PACED = {"engine": {"cpu": {"maxBatchSize": 64, "tokensPerSecond": 20}}}
+"""A story of 118 tokens takes 6 s, and one engine has room for all of the load."""
+CHANGED = {"engine": {"cpu": {"maxBatchSize": 63, "tokensPerSecond": 20}}}
 SCALING = {"minReplicas": 0, "maxReplicas": 2, "idleAfter": "1s"}
 """By its load the model needs one engine; an outage taken for a time without load would end that one."""
 DONE_S = 180
