@@ -191,10 +191,12 @@ class Fault:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
 class SourceFault(Fault):
     """Why a model's folder cannot be served."""
 
-    __slots__ = ()
+    is_of_now: bool = False
+    """Whether the folder is read in each round; else this is what the last engine's agent has found."""
 
 
 @dataclass(frozen=True, slots=True)

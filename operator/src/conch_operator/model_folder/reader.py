@@ -45,7 +45,7 @@ def read_source(model: DesiredModel, folder: Path | None = None) -> SourceFacts 
     try:
         return _facts(model, folder or folder_of(model))
     except SourceError as error:
-        return SourceFault(error.reason, str(error))
+        return SourceFault(error.reason, str(error), is_of_now=True)
 
 
 def folder_of(model: DesiredModel) -> Path:

@@ -199,6 +199,8 @@ class TritonProbeClient:
                 Reason.ENGINE_LOAD_FAILED, _failure(f"Triton could not load {row.name}", load_cause(row.reason))
             )
         dead = _DEAD_BACKEND in str(error)
+        if isinstance(error, EngineUnavailable) and not dead:  # it has come up, or back, since
+            return NoAnswer(Reason.ENGINE_UNREACHABLE, f"Nothing answered at {target.address}: {error}")
         return NoAnswer(Reason.ENGINE_PROBE_FAILED, _failure("A one-token request failed", str(error)), dead=dead)
 
 

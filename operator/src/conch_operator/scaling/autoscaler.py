@@ -39,6 +39,7 @@ from conch_operator.state import (
     ObservedEngine,
     Scaled,
     SourceFacts,
+    SourceFault,
 )
 from conch_operator.timestamps import timestamp
 
@@ -98,6 +99,11 @@ class _Model:
     """What rounds were told of it last: the very same again, as long as nothing of that changes."""
     told_of: DesiredModel | None = None
     """From what that was made."""
+
+    @property
+    def cannot_start(self) -> bool:
+        """Whether an engine that ended would not be started again, since its folder is unreadable now."""
+        return isinstance(self.unreadable, SourceFault) and self.unreadable.is_of_now
 
     @property
     def scaling(self) -> ScalingSpec | None:
@@ -263,7 +269,7 @@ class Autoscaler(BackgroundLoops):
         ready = sum(engine.ready for engine in engines)
         lasts = ready == 0 and known.scaler.desired > 0 and outlasts_a_pause(known.failure)
         known.failure = failure or (known.failure if lasts else None)
-        known.seen = EnginesSeen(ready, failing=any(faults))
+        known.seen = EnginesSeen(ready, failing=any(faults) or known.cannot_start)
         serving = [engine for engine in engines if engine.ready and engine.stays]
         if not (known.scaler.draining and serving and all(engine.withdrawn for engine in serving)):
             known.drained_since_s = None
@@ -331,8 +337,8 @@ class Autoscaler(BackgroundLoops):
         scaler = known.scaler
         patience_s = known.deployed.deployment.spec.progress_deadline
         on_time = known.seen.ready > 0 or self._book.clock() - known.patience_from_s < patience_s
-        hopes = known.failure is None and (scaler.desired == 0 or on_time)
-        failure = known.failure or (None if known.proven else known.unreadable)
+        failure = known.failure or (known.unreadable if known.cannot_start or not known.proven else None)
+        hopes = known.failure is None and not known.cannot_start and (scaler.desired == 0 or on_time)
         return Scaled(
             engines=scaler.desired,
             draining=scaler.draining,

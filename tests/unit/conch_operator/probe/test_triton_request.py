@@ -11,7 +11,7 @@ from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.triton.client import RepositoryEntry, TritonClient
 from conch_kit.triton.declared_tensors import DeclaredTensors
-from conch_kit.triton.errors import EngineRejected, MalformedResponse
+from conch_kit.triton.errors import EngineRejected, EngineUnavailable, MalformedResponse
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.probe.prober import NoAnswer, Target
 from conch_operator.probe.triton_request import TritonProbeClient, load_cause, one_token_request, speech_request
@@ -141,6 +141,21 @@ async def test_a_process_that_was_killed_is_told_as_what_its_memory_may_have_don
         await client.probe(Target(EngineAddress("engine:8001"), "tiny", Dialect.VLLM))
     assert caught.value.reason is told
     assert str(caught.value).endswith("see limits.memory in spec.engine.resources.")
+
+
+class Late(Holding):
+    """A server that took no connection, and is up by the time that it is asked what it holds."""
+
+    async def model_config(self, address: EngineAddress, model: str, *, timeout_s: float = 5.0) -> ModelConfig:
+        raise EngineUnavailable("Connection refused")
+
+
+async def test_a_server_that_comes_up_between_two_questions_has_not_failed() -> None:
+    with pytest.raises(NoAnswer, match="Nothing answered at engine:8001: Connection refused") as caught:
+        await TritonProbeClient(Late("tiny"), TritonHttp()).probe(
+            Target(EngineAddress("engine:8001"), "tiny", Dialect.VLLM)
+        )
+    assert caught.value.reason is Reason.ENGINE_UNREACHABLE
 
 
 def test_a_moment_of_silence_is_heard() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from conch_contracts.conditions import ConditionType, Reason
+from conch_operator.model_folder.reader import folder_of
 from conch_operator.state import ClusterEngine, EngineName, EnginePhase, Fault
 from testkit.scaling_scene import TINY, Scene, at_rest, scaling_scene
 
@@ -206,3 +207,24 @@ async def test_an_engine_that_was_evicted_does_not_speak_for_its_successor(scene
     scene.world.cluster.running[next_name] = replace(engine, name=next_name, phase=EnginePhase.BLOCKED, fault=full)
     await scene.lives(1, held=1)
     assert scene.route.start_failed is not None
+
+
+async def test_nobody_waits_for_a_model_whose_folder_has_gone(scene: Scene) -> None:
+    await at_rest(scene)
+    folder = folder_of(scene.model)
+    away = folder.rename(folder.with_name("away"))
+    status = await scene.lives(2)
+    ready = status.condition(ConditionType.READY)
+    assert ready is not None
+    assert (ready.holds, ready.reason) == (False, Reason.FOLDER_MISSING)
+    assert (scene.route.wakes, scene.route.start_failed is None) == (True, False), "so requests are refused at once"
+    away.rename(folder)
+    assert (await scene.lives(2)).ready
+    assert scene.route.start_failed is None
+    await scene.lives(3, held=1)
+    assert len(scene.addresses) == 1
+    folder.rename(away)
+    assert (await scene.lives(LONGER_THAN_REST_S)).ready, "it serves on, as nobody could start another one"
+    assert len(scene.addresses) == 1
+    away.rename(folder)
+    assert (await scene.lives(LONGER_THAN_REST_S)).wanted_replicas == 0
