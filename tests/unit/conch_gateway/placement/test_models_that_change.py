@@ -199,4 +199,6 @@ async def test_whoever_waits_for_a_model_that_is_deleted_is_told_at_once() -> No
         queues.apply(Snapshot())
         with pytest.raises(ModelNotFound) as caught:
             await asyncio.wait_for(waiting, LIMIT_S)
+        with pytest.raises(ModelNotFound):
+            await queues.slot(MODEL, POLICY)
     assert caught.value.code == "model_not_found"

@@ -25,7 +25,7 @@ from conch_contracts.records import Engine, GatewayLoad, Route, RoutingPolicy
 from conch_gateway.placement.claim import PLAIN, Claim
 from conch_gateway.placement.demand import load_of
 from conch_gateway.placement.holds import BATCH_PART, HeldWait, Hold, at_rest, still_starting
-from conch_gateway.placement.model_queue import NO_ENGINE_RETRY_S, Grant, ModelQueue, Waiter, not_ready
+from conch_gateway.placement.model_queue import NO_ENGINE_RETRY_S, Grant, ModelQueue, Waiter, not_ready, removed
 from conch_gateway.placement.retry_times import spread_s
 from conch_gateway.placement.slot_share import OthersOfModel, others_by_model
 from conch_gateway.placement.waiting_room import WaitingRoom
@@ -172,13 +172,13 @@ class Admission:
         `arrived`, and how long it may still wait. One that an engine is started for waits as its hold says. `route` is
         the model that the request was prepared for; None: it does not matter.
 
-        Raises Unavailable when no engine can serve, none had a free slot in time, or the model is another one now;
-        RateLimited when the queue is full; EnginesGone when the last engine vanished while the request waited, and it
-        is held as soon as it asks again.
+        Raises ModelNotFound when the model has gone since the request came; Unavailable when no engine can serve, none
+        had a free slot in time, or the model is another one now; RateLimited when the queue is full; EnginesGone when
+        the last engine vanished while the request waited, and it is held as soon as it asks again.
         """
         queue = self._queues.get(model)
         if queue is None:
-            raise not_ready()
+            raise removed()
         queue.check_prepared(route)
         if not self._may_hope(queue, policy):
             raise queue.not_ready()
