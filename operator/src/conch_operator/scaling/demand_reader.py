@@ -78,8 +78,12 @@ class DemandReader(BackgroundLoops):
         return came
 
     async def _read_wishes(self) -> None:
-        with suppress(RegistryUnavailable, RegistryError):
-            if woken := self._take_wishes(await self._woken.read()):
+        try:
+            woken = self._take_wishes(await self._woken.read())
+        except (RegistryUnavailable, RegistryError):
+            self._record_came.set()  # what the record was about is still to be read
+        else:
+            if woken:
                 self._tell(woken)
 
     def _take_wishes(self, awake_until: Mapping[ModelId, float]) -> set[ModelId]:

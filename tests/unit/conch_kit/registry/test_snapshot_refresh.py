@@ -1,7 +1,8 @@
 """The live copy of the registry on a Redis that comes and goes; what Redis itself does is in the integration tests."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -12,6 +13,7 @@ from conch_kit.registry.liveness import EXPIRY_S
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from testkit.builders.records import route
 from testkit.clock import FakeClock
+from testkit.waiting import eventually
 
 URL = "http://127.0.0.1:1"
 BEAT = Heartbeat(url=WorkerUrl(URL), sequence=1).model_dump_json().encode()
@@ -92,3 +94,42 @@ async def test_what_redis_cannot_tell_changes_nothing(answer: list[object], know
     redis.list = answer
     await reader.refresh()
     assert list(reader.snapshot.routes) == known
+
+
+async def test_news_that_redis_was_too_slow_to_tell_are_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("conch_kit.registry.snapshot_refresh._BEAT_S", 3600.0)
+
+    class Slow(Redis):
+        """Is away once, just when it has told that there are news."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.notices: asyncio.Queue[bytes] = asyncio.Queue()
+            self.failed = 0
+
+        async def pipeline(self, commands: Sequence[Sequence[object]]) -> list[object]:
+            if self.away:
+                self.away = False
+                self.failed += 1
+                raise RegistryUnavailable("slow")
+            return await super().pipeline(commands)
+
+        @asynccontextmanager
+        async def pubsub(self, _: str) -> AsyncIterator[AsyncIterator[bytes]]:
+            async def told() -> AsyncIterator[bytes]:
+                while True:
+                    yield await self.notices.get()
+
+            yield told()
+
+    redis = Slow()
+    redis.list = registry("e", 7, "a")
+    async with RegistryReader(redis, pools=[Pool.LLM]) as reader:  # type: ignore[arg-type]
+        await eventually(lambda: list(reader.snapshot.routes) == ["local/a"], "the first list")
+        await asyncio.sleep(0.01)  # so that nothing but a notice has it look again
+        redis.list, redis.away = registry("e", 8, "b"), True
+        redis.notices.put_nowait(b"")
+        await eventually(lambda: list(reader.snapshot.routes) == ["local/b"], "the news")
+    assert redis.failed == 1

@@ -33,6 +33,8 @@ from conch_kit.timed_waits import wait_at_most
 log = logging.getLogger(__name__)
 
 _BEAT_S = 2.0
+_AGAIN_S = 0.1
+"""Until the next look where Redis has not answered: what a notice has told of is still to be read."""
 _RESUBSCRIBE_S = 0.5
 
 
@@ -111,7 +113,7 @@ class RegistryReader(BackgroundLoops):
         while True:
             self._wake.clear()
             await self.refresh()
-            await wait_at_most(self._wake, _BEAT_S)
+            await wait_at_most(self._wake, _BEAT_S if self._reachable else _AGAIN_S)
 
     async def refresh(self) -> None:
         """Read once what has changed; what cannot be read leaves the snapshot as it is."""
