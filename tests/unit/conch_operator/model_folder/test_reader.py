@@ -159,7 +159,7 @@ def test_a_vocabulary_that_cannot_be_read_is_a_fault(folder: Path, tokenizer: di
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     found = read_source(model(tmp_path))
     assert found == SourceFault(
-        Reason.FOLDER_MISSING, f"The folder {tmp_path / 'tiny'} does not exist. Check spec.source."
+        Reason.FOLDER_MISSING, f"The folder {tmp_path / 'tiny'} does not exist. Check spec.source.", is_of_now=True
     )
 
 
