@@ -18,7 +18,7 @@ from testkit.waiting import eventually
 LATENCY_S = 0.02
 HANG_S = 3.0
 """How long a call about a broken model takes before it fails; then it is made again, so some always hang."""
-LATER_S = 1.5
+LATER_S = 0.5
 """What a crowd may cost each of its models."""
 GOOD, UNPULLED = "good", "unpulled-0"
 BROKEN = [f"{what}-{index}" for what in ("agent", "objects", "status", "unpulled") for index in range(3)]
