@@ -191,6 +191,14 @@ async def test_a_model_that_is_made_again_knows_what_its_engine_still_works_on()
         assert queues.load("g", 1).models[MODEL].idle_s is None
 
 
+async def test_a_model_for_which_nobody_waits_is_no_news_however_often_it_is_told_of() -> None:
+    queues, news = Admission(), list[None]()
+    queues.changed = lambda: news.append(None)
+    for _ in range(2):
+        queues.apply(snapshot(route(engines_wanted=False), engines=()))
+    assert news == []
+
+
 async def test_whoever_waits_for_a_model_that_is_deleted_is_told_at_once() -> None:
     queues = admission(engine("a"))
     with await queues.slot(MODEL, POLICY):

@@ -25,7 +25,15 @@ from conch_contracts.records import Engine, GatewayLoad, Route, RoutingPolicy
 from conch_gateway.placement.claim import PLAIN, Claim
 from conch_gateway.placement.demand import load_of
 from conch_gateway.placement.holds import BATCH_PART, HeldWait, Hold, at_rest, still_starting
-from conch_gateway.placement.model_queue import NO_ENGINE_RETRY_S, Grant, ModelQueue, Waiter, not_ready, removed
+from conch_gateway.placement.model_queue import (
+    NO_ENGINE_RETRY_S,
+    Grant,
+    ModelQueue,
+    Waiter,
+    not_ready,
+    removed,
+    replaced,
+)
 from conch_gateway.placement.retry_times import spread_s
 from conch_gateway.placement.slot_share import OthersOfModel, others_by_model
 from conch_gateway.placement.waiting_room import WaitingRoom
@@ -179,7 +187,8 @@ class Admission:
         queue = self._queues.get(model)
         if queue is None:
             raise removed()
-        queue.check_prepared(route)
+        if not queue.is_prepared(route):
+            raise replaced()
         if not self._may_hope(queue, policy):
             raise queue.not_ready()
         engine = queue.free_engine(without, claim) if not queue.waiters else None

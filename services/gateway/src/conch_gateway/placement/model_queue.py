@@ -7,7 +7,7 @@ import asyncio
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from conch_contracts.names import EngineAddress
@@ -97,8 +97,9 @@ class ModelQueue:
         """Take over what the registry holds; an engine that comes new to it has not refused anything."""
         now = self.clock()
         if route is not None:
-            self.route = route
-            self._send_away_unless_prepared(route)
+            if route is not self.route:
+                self.route = route
+                self._send_away(replaced, [waiter for waiter in self.waiters if not self.is_prepared(waiter.route)])
             self.wanted, self.hold_max, self.start.takes_s = route.engines_wanted, route.hold_max, route.start_s
             self.failed = route.start_failed if route.wakes else None
             self.wakes = route.wakes and self.failed is None
@@ -113,9 +114,9 @@ class ModelQueue:
             self._stop_passing_over(address)
         self.serve()
         if self.holds():
-            self._send_back_to_be_held()
+            self._send_away(None, filter(_may_be_held, self.waiters))
         elif not engines and not self.wakes and (self.failed or not self.wanted):
-            self._send_away(self.not_ready)
+            self._send_away(self.not_ready, self.waiters)
 
     def apply_others(self, others: OthersOfModel | None) -> None:
         """Take over what other gateways do for the model."""
@@ -251,7 +252,7 @@ class ModelQueue:
 
     def end(self) -> None:
         """Send those away who wait: the model is not served any more. Those who have a slot keep it."""
-        self._send_away(removed)
+        self._send_away(removed, self.waiters)
         self.apply(())
         self.lost_at = self.ended_at = None
         self.start = EngineStart()
@@ -260,32 +261,16 @@ class ModelQueue:
         """Return the error for a request when there is no engine, and none to wait for."""
         return not_ready() if self.failed is None else start_failed(self.failed)
 
-    def _send_away(self, error: Callable[[], ServiceError]) -> None:
-        for waiter in self.waiters:
-            _grant(waiter, error)
-        self.waiters.clear()
-        self.changed()
+    def is_prepared(self, route: Route | None) -> bool:
+        """Tell whether what was prepared for a route suits the model that there is now; None: it suits any."""
+        return route is None or self.route is None or prepared_alike(route, self.route)
 
-    def check_prepared(self, route: Route | None) -> None:
-        """Raise Unavailable for a request that was prepared for another model than there is now."""
-        if route is not None and self.route is not None and not prepared_alike(route, self.route):
-            raise replaced()
-
-    def _send_away_unless_prepared(self, route: Route) -> None:
-        for waiter in [*self.waiters]:
-            if waiter.route is not None and not prepared_alike(waiter.route, route):
-                self.waiters.remove(waiter)
-                _grant(waiter, replaced)
-                self.changed()
-
-    def _send_back_to_be_held(self) -> None:
-        """Send those back who wait for an engine that has gone, and may be held until there is another."""
-        for waiter in [*self.waiters]:
-            hold = waiter.claim.hold
-            if not waiter.held and hold is not None and hold().patience_s > 0:
-                self.waiters.remove(waiter)
-                _grant(waiter, None)
-                self.changed()
+    def _send_away(self, grant: Grant, waiters: Iterable[Waiter]) -> None:
+        """Take these out of the queue, each with what it is granted."""
+        for waiter in [*waiters]:
+            self.waiters.remove(waiter)
+            _grant(waiter, grant)
+            self.changed()
 
     def join(self, waiter: Waiter) -> None:
         """Put a waiter behind all that are as urgent and came before it."""
@@ -339,6 +324,12 @@ class ModelQueue:
         """Tell whether those behind a waiter may have an engine that it may not."""
         there = {engine.grpc for engine in self.engines} if waiter.without else set()
         return not (waiter.without.isdisjoint(there) or waiter.without.issuperset(there))
+
+
+def _may_be_held(waiter: Waiter) -> bool:
+    """Tell whether one that waits for an engine that has gone may be held until there is another."""
+    hold = waiter.claim.hold
+    return not waiter.held and hold is not None and hold().patience_s > 0
 
 
 def _grant(waiter: Waiter, grant: Grant) -> None:
