@@ -102,16 +102,18 @@ class NoStore:
 class Computation:
     """An answer on its way."""
 
-    __slots__ = ("_begun", "_news", "answer", "may_be_kept", "priority")
+    __slots__ = ("_begun", "_body", "_error", "_news", "ended", "may_be_kept", "priority")
 
     def __init__(self, priority: int) -> None:
         self.priority = priority
         """Of the request that waits for an engine for it."""
         self.may_be_kept = True
         """Whether Redis may keep it."""
-        self.answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        """None: whoever waits has to compute it."""
-        self.answer.add_done_callback(_retrieve_error)
+        self.ended = False
+        self._body: bytes | None = None
+        """The answer; None at the end: whoever waits has to compute it."""
+        self._error: InvalidRequest | None = None
+        """What is wrong with the request of all."""
         self._begun = False
         """Whether an engine works on it."""
         self._news = asyncio.Event()
@@ -127,18 +129,18 @@ class Computation:
         self._begun = False
         self._tell()
 
-    def ends(self, body: bytes | None = None) -> None:
-        """Give the answer to those who wait, or, without one, leave it to them."""
-        if not self.answer.done():
-            self.answer.set_result(body)
-        self._tell()
+    def ends(self, body: bytes | None = None, error: InvalidRequest | None = None) -> None:
+        """Give the answer or the error to those who wait, or, without one, leave it to them; the first word stands."""
+        if not self.ended:
+            self.ended, self._body, self._error = True, body, error
+            self._tell()
 
     async def shared(self, wait: TimeLeft, priority: int) -> bytes | None:
         """Return the answer; None for a request that has to compute it, is more urgent, or has waited long enough.
 
         Raises InvalidRequest. Time counts while no engine works on it.
         """
-        while not self.answer.done():
+        while not self.ended:
             if self._begun:
                 await self._news.wait()
             elif priority < self.priority:
@@ -150,7 +152,9 @@ class Computation:
                             await self._news.wait()
                 except TimeoutError:
                     return None
-        return self.answer.result()
+        if self._error is not None:
+            raise self._error.with_traceback(None)  # else it would grow with each that waits
+        return self._body
 
     def _tell(self) -> None:
         news, self._news = self._news, asyncio.Event()
@@ -199,13 +203,12 @@ class SharedAnswers:
             if own.may_be_kept:
                 await self._keep(key, shared, ttl_s)
         except InvalidRequest as error:
-            if not own.answer.done():
-                own.answer.set_exception(error)
+            own.ends(error=error)
             raise
         finally:
             if self._running.get(key) is own:
                 del self._running[key]
-                if before is not None and not before.answer.done():
+                if before is not None and not before.ended:
                     self._running[key] = before
             own.ends()
 
@@ -220,8 +223,3 @@ class SharedAnswers:
     async def _keep(self, key: str, shared: Shared, ttl_s: float) -> None:
         if not shared.hit and len(shared.body) <= MAX_BYTES:
             await self._store.put(key, shared.body, ttl_s)
-
-
-def _retrieve_error(answer: asyncio.Future[bytes | None]) -> None:
-    """Mark the error of an answer as seen: asyncio would log one that nobody waits for."""
-    answer.exception()
