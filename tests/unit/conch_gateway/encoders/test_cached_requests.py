@@ -10,7 +10,7 @@ import pytest
 from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH
 from conch_contracts.records import EncoderProfile, Engine, ModelKind, Pooling, Route
 from testkit.gateway.encoders import FakeStore, serving
-from testkit.gateway.fakes import ENGINE, FakeAnswer, Gateway, answered, gateway, route, rows, snapshot
+from testkit.gateway.fakes import ENGINE, Answered, FakeAnswer, Gateway, answered, gateway, route, rows, snapshot
 from testkit.waiting import eventually
 
 VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
@@ -123,7 +123,8 @@ def waits(served: Gateway, count: int) -> bool:
     return served.admission.waiting()[route().model_id] == count
 
 
-async def test_an_urgent_request_does_not_wait_for_the_turn_of_an_equal_batch() -> None:
+async def with_its_slot_taken() -> tuple[Gateway, asyncio.Event, asyncio.Task[Answered]]:
+    """Return a gateway whose engine has one slot, what sets that free, and the request that has it."""
     model = route(kind=ModelKind.EMBEDDING, encoder=EncoderProfile(cache_ttl_s=60))
     busy = asyncio.Event()
     answers = iter([FakeAnswer(pieces=(busy, VECTORS))])
@@ -131,6 +132,11 @@ async def test_an_urgent_request_does_not_wait_for_the_turn_of_an_equal_batch() 
     served = gateway(scripts, known=snapshot(model, engines=(Engine(grpc=ENGINE, slots=1),)), store=FakeStore())
     first = asyncio.create_task(served.client.post("/v1/embeddings", {"input": "other"}))
     await asyncio.wait_for(served.upstream.asked(ENCODE_PATH).wait(), 30)
+    return served, busy, first
+
+
+async def test_an_urgent_request_does_not_wait_for_the_turn_of_an_equal_batch() -> None:
+    served, busy, first = await with_its_slot_taken()
     asked = []
     for priority, waiting in ((10, 1), (0, 2), (0, 2)):  # the third one shares what the second one asks for
         body = {"input": "hi", "cache_salt": "s", "priority": priority}
@@ -144,16 +150,10 @@ async def test_an_urgent_request_does_not_wait_for_the_turn_of_an_equal_batch() 
 
 
 async def test_an_equal_request_waits_for_another_no_longer_than_it_may() -> None:
-    model = route(kind=ModelKind.EMBEDDING, encoder=EncoderProfile(cache_ttl_s=60))
-    busy = asyncio.Event()
-    answers = iter([FakeAnswer(pieces=(busy, VECTORS))])
-    scripts = {PREPARE_ROWS_PATH: rows(3), ENCODE_PATH: lambda _: next(answers, FakeAnswer(pieces=(VECTORS,)))}
-    served = gateway(scripts, known=snapshot(model, engines=(Engine(grpc=ENGINE, slots=1),)), store=FakeStore())
-    first = asyncio.create_task(served.client.post("/v1/embeddings", {"input": "other"}))
-    await asyncio.wait_for(served.upstream.asked(ENCODE_PATH).wait(), 30)
+    served, busy, first = await with_its_slot_taken()
     body = {"input": "hi", "cache_salt": "s"}
     patient = asyncio.create_task(served.client.post("/v1/embeddings", body))
-    await eventually(lambda: served.admission.waiting()[model.model_id] == 1, "one that waits")
+    await eventually(partial(waits, served, 1), "one that waits")
     headers = [(b"x-conch-max-wait", b"0")]
     hasty = await asyncio.wait_for(served.client.post("/v1/embeddings", body, headers), 30)
     assert (hasty.status, hasty.error["code"]) == (503, "overloaded")

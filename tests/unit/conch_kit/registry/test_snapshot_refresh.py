@@ -1,8 +1,7 @@
 """The live copy of the registry on a Redis that comes and goes; what Redis itself does is in the integration tests."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 
 import pytest
 
@@ -13,6 +12,7 @@ from conch_kit.registry.liveness import EXPIRY_S
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from testkit.builders.records import route
 from testkit.clock import FakeClock
+from testkit.notices import Notices
 from testkit.waiting import eventually
 
 URL = "http://127.0.0.1:1"
@@ -101,12 +101,11 @@ async def test_news_that_redis_was_too_slow_to_tell_are_asked_for_again(
 ) -> None:
     monkeypatch.setattr("conch_kit.registry.snapshot_refresh._BEAT_S", 3600.0)
 
-    class Slow(Redis):
+    class Slow(Notices, Redis):
         """Is away once, just when it has told that there are news."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.notices: asyncio.Queue[bytes] = asyncio.Queue()
             self.failed = 0
 
         async def pipeline(self, commands: Sequence[Sequence[object]]) -> list[object]:
@@ -115,14 +114,6 @@ async def test_news_that_redis_was_too_slow_to_tell_are_asked_for_again(
                 self.failed += 1
                 raise RegistryUnavailable("slow")
             return await super().pipeline(commands)
-
-        @asynccontextmanager
-        async def pubsub(self, _: str) -> AsyncIterator[AsyncIterator[bytes]]:
-            async def told() -> AsyncIterator[bytes]:
-                while True:
-                    yield await self.notices.get()
-
-            yield told()
 
     redis = Slow()
     redis.list = registry("e", 7, "a")

@@ -1,8 +1,5 @@
 """What is read at once of a Redis that answers, is away or refuses; how notices are heard is in `integration/`."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -13,6 +10,7 @@ from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.scaling.demand_reader import DemandReader
 from testkit.clock import FakeClock
+from testkit.notices import Notices
 from testkit.waiting import eventually
 
 
@@ -100,12 +98,11 @@ async def test_a_gateway_that_has_gone_is_not_remembered_for_ever(
 
 
 async def test_a_wish_that_redis_was_too_slow_to_tell_is_asked_for_again(book: DemandBook, heard: list[Any]) -> None:
-    class Slow(Redis):
+    class Slow(Notices, Redis):
         """Tells of a record, and is away once when the wishes are asked for then."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.notices: asyncio.Queue[bytes] = asyncio.Queue()
             self.wishes: list[bytes] = []
             self.away = False
 
@@ -116,14 +113,6 @@ async def test_a_wish_that_redis_was_too_slow_to_tell_is_asked_for_again(book: D
                     raise RegistryUnavailable("slow")
                 return self.wishes
             return await super().execute(command, *args)
-
-        @asynccontextmanager
-        async def pubsub(self, _: str) -> AsyncIterator[AsyncIterator[bytes]]:
-            async def told() -> AsyncIterator[bytes]:
-                while True:
-                    yield await self.notices.get()
-
-            yield told()
 
     redis = Slow()
     async with DemandReader(redis, book, heard.append, unix_time=lambda: 1.0, list_s=3600):  # type: ignore[arg-type]
