@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from conch_contracts.names import workers_key
+from conch_contracts.names import EngineAddress, workers_key
 from conch_contracts.records import Pool
 from conch_kit.redis.client import RedisClient
 from conch_kit.registry.heartbeat import GatewayBeatWriter, HeartbeatWriter
@@ -36,6 +36,23 @@ async def test_a_process_appears_with_its_load_and_disappears_when_it_ends(clien
         await reader.refresh()
         assert _urls(reader) == []
         assert await client.execute("EXISTS", workers_key(Pool.LLM)) == 0
+
+
+async def test_readers_know_which_engines_answer_a_process(client: RedisClient) -> None:
+    await RegistryWriter(client).publish({})
+    engine = EngineAddress("10.0.0.1:8001")
+    answering: set[tuple[EngineAddress, str]] = set()
+    async with RegistryReader(client, pools=[Pool.LLM]) as reader:
+        writer = HeartbeatWriter(
+            client, Pool.LLM, URL, in_flight=lambda: 1, draining=lambda: False, answering=lambda: answering
+        )
+        for now in ({(engine, "chat")}, set()):
+            answering = now
+            await writer.beat()
+            await reader.refresh()
+            assert reader.is_answering(engine, "chat") is bool(now)
+            assert not reader.is_answering(engine, "other")
+            assert not reader.is_answering(EngineAddress("10.0.0.1:8002"), "chat")
 
 
 async def test_coming_and_going_are_seen_at_once(client: RedisClient) -> None:

@@ -91,12 +91,21 @@ ON_CLUSTER = Cadence(reload_s=660.0)
 class Prober:
     """Keeps a verdict on every target."""
 
-    def __init__(self, client: ProbeClient, changed: Callable[[], None], cadence: Cadence = Cadence()) -> None:
+    def __init__(
+        self,
+        client: ProbeClient,
+        changed: Callable[[], None],
+        cadence: Cadence = Cadence(),
+        *,
+        is_answering: Callable[[EngineAddress, str], bool] = lambda address, model: False,
+    ) -> None:
+        """`is_answering` tells whether this model of the engine at this address answers somebody else of late."""
         self.answered: Callable[[Hashable], None] = lambda _: None
         """Hears the key of each engine that has begun to answer, before anybody hears of a change."""
         self._client = client
         self._changed = changed
         self._cadence = cadence
+        self._is_answering = is_answering
         self._group = asyncio.TaskGroup()
         self._tasks: dict[Hashable, asyncio.Task[None]] = {}
         self._targets: dict[Hashable, Target] = {}
@@ -144,7 +153,9 @@ class Prober:
                 answered, silences, unloaded_at = True, 0, None
                 verdict = Probe(ProbeVerdict.READY, Reason.READY)
             except NoAnswer as error:
-                silences = silences + 1 if error.silent else 0
+                in_line = error.silent and self._is_answering(target.address, target.model)
+                silences = silences + 1 if error.silent and not in_line else 0
+                answered = answered or in_line
                 if error.reason is not Reason.ENGINE_LOAD_FAILED:
                     unloaded_at = None
                     verdict = self._judge(error, answered=answered, silences=silences)

@@ -60,6 +60,33 @@ async def test_the_verdict_follows_the_answers(answers: list[NoAnswer | None], v
         assert prober.verdict("key").verdict is verdict
 
 
+@pytest.mark.parametrize("before", [[], [None], [None, SILENT]])
+async def test_an_engine_that_answers_others_is_alive_while_a_probe_waits_in_its_line(
+    before: list[NoAnswer | None],
+) -> None:
+    engine = ScriptedEngine(*before, SILENT, SILENT, SILENT)
+    asked: set[tuple[str, str]] = set()
+
+    def is_answering(address: EngineAddress, model: str) -> bool:
+        asked.add((address, model))
+        return True
+
+    async with Prober(engine, lambda: None, AT_ONCE, is_answering=is_answering) as prober:
+        prober.set_targets({"key": TARGET})
+        await engine.finished.wait()
+        assert prober.verdict("key") == Probe(ProbeVerdict.READY, Reason.READY)
+    assert asked == {("h:1", "model")}
+
+
+async def test_an_engine_that_answers_nobody_any_more_has_its_patience_again() -> None:
+    answers_others = iter([True, True, False, False])
+    engine = ScriptedEngine(None, SILENT, SILENT, SILENT, SILENT)
+    async with Prober(engine, lambda: None, AT_ONCE, is_answering=lambda *_: next(answers_others)) as prober:
+        prober.set_targets({"key": TARGET})
+        await engine.finished.wait()
+        assert prober.verdict("key").verdict is ProbeVerdict.DEAD
+
+
 async def test_a_server_that_could_not_load_its_model_has_to_go_after_a_while() -> None:
     engine = ScriptedEngine(None, REFUSED)
     async with Prober(

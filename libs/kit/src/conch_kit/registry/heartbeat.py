@@ -7,12 +7,12 @@ published as a change, so that readers need not find out at their next look.
 import asyncio
 import logging
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
 
 from pydantic import BaseModel
 
-from conch_contracts.names import CHANGES_CHANNEL, GATEWAYS_KEY, WorkerUrl, workers_key
+from conch_contracts.names import CHANGES_CHANNEL, GATEWAYS_KEY, EngineAddress, WorkerUrl, workers_key
 from conch_contracts.records import GatewayBeat, Heartbeat, Pool
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
@@ -78,16 +78,24 @@ class HeartbeatWriter(_BeatWriter):
         *,
         in_flight: Callable[[], int],
         draining: Callable[[], bool],
+        answering: Callable[[], Collection[tuple[EngineAddress, str]]] = tuple,
         interval_s: float = 2.0,
     ) -> None:
         super().__init__(redis, workers_key(pool), url, interval_s)
         self._url = WorkerUrl(url)
         self._in_flight = in_flight
         self._draining = draining
+        self._answering = answering
 
     def record(self, sequence: int) -> Heartbeat:
         """Return the process's state."""
-        return Heartbeat(url=self._url, sequence=sequence, in_flight=self._in_flight(), draining=self._draining())
+        return Heartbeat(
+            url=self._url,
+            sequence=sequence,
+            in_flight=self._in_flight(),
+            draining=self._draining(),
+            answering=tuple(sorted(self._answering())),
+        )
 
 
 class WorkerHeartbeat:
@@ -96,10 +104,18 @@ class WorkerHeartbeat:
     `begin` and `drain` are the callbacks that `conch_kit.service.serve` takes; closing the stack removes the record.
     """
 
-    def __init__(self, redis: RedisClient, pool: Pool, in_flight: Callable[[], int], stack: AsyncExitStack) -> None:
+    def __init__(
+        self,
+        redis: RedisClient,
+        pool: Pool,
+        in_flight: Callable[[], int],
+        answering: Callable[[], Collection[tuple[EngineAddress, str]]],
+        stack: AsyncExitStack,
+    ) -> None:
         self._redis = redis
         self._pool = pool
         self._in_flight = in_flight
+        self._answering = answering
         self._stack = stack
         self._draining = False
         self._writer: HeartbeatWriter | None = None
@@ -107,7 +123,12 @@ class WorkerHeartbeat:
     async def begin(self, url: str) -> None:
         """Announce the process under its URL."""
         self._writer = HeartbeatWriter(
-            self._redis, self._pool, url, in_flight=self._in_flight, draining=lambda: self._draining
+            self._redis,
+            self._pool,
+            url,
+            in_flight=self._in_flight,
+            draining=lambda: self._draining,
+            answering=self._answering,
         )
         await self._stack.enter_async_context(self._writer)
 

@@ -15,6 +15,7 @@ from conch_contracts.names import (
     CHANGES_CHANNEL,
     META_KEY,
     ROUTES_KEY,
+    EngineAddress,
     ModelId,
     WorkerUrl,
     engines_key,
@@ -83,6 +84,14 @@ class RegistryReader(BackgroundLoops):
     def ignored(self) -> int:
         """How many values could not be read so far."""
         return self._parser.ignored
+
+    def is_answering(self, address: EngineAddress, model: str) -> bool:
+        """Return whether this model of an engine has sent a worker a part of an answer of late, and owes it the rest.
+
+        `model` is its name inside Triton.
+        """
+        pools = self._snapshot.workers.values()
+        return any((address, model) in beat.answering for beats in pools for beat in beats)
 
     async def wait_loaded(self, timeout_s: float) -> bool:
         """Wait for the first complete list and return whether it came in time."""

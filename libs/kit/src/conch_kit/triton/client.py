@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 _TOO_LARGE = "CLIENT: Received message larger than max"
 """What gRPC itself says of a response above our own limit; any engine would give one as large."""
+_HEARD_S = 10.0
+"""Longer than an engine takes for a token."""
 _INFER = "/inference.GRPCInferenceService/ModelInfer"
 _OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -64,7 +66,8 @@ class _Peer:
     """For what is about models: no server has reason to say much there."""
     calls: StreamChannel
     used_at: float
-    streams: WeakSet[EngineStream] = field(default_factory=WeakSet)
+    streams: WeakKeyDictionary[EngineStream, str] = field(default_factory=WeakKeyDictionary)
+    """Each with the model that it is of."""
 
     async def close(self) -> None:
         """Close both kinds of connections."""
@@ -122,10 +125,23 @@ class TritonClient:
 
         def start(stream: EngineStream) -> Call:
             peer = self._peer(address)
-            peer.streams.add(stream)
+            peer.streams[stream] = request.model_name
             return peer.calls.call(request, timeout_s=timeout_s, most_bytes=most_bytes or self._most_bytes)
 
         return EngineStream(start, StreamTimeouts(first_timeout_s, inter_timeout_s, timeout_s), self._closing)
+
+    def answering(self) -> frozenset[tuple[EngineAddress, str]]:
+        """Return the engines, each with a model, of which a stream that has not ended was read within the last 10 s.
+
+        An engine whose address was checked has the one that its author named.
+        """
+        oldest = asyncio.get_running_loop().time() - _HEARD_S
+        return frozenset(
+            (_as_named(address), model)
+            for address, peer in self._peers.items()
+            for stream, model in peer.streams.items()
+            if not stream.ended and stream.heard_at >= oldest
+        )
 
     async def infer(
         self,
@@ -209,6 +225,11 @@ class TritonClient:
         for address, peer in list(self._peers.items()):
             if peer.used_at < oldest and all(stream.ended for stream in peer.streams):
                 await self._peers.pop(address).close()
+
+
+def _as_named(address: EngineAddress) -> EngineAddress:
+    target, name = without_name(address)
+    return EngineAddress(name or target)
 
 
 async def _unary(call: Awaitable[T]) -> T:

@@ -128,6 +128,8 @@ class EngineStream(AsyncIterator[ModelInferResponse]):
         self._call: Call | None = None
         self.when = 0.0
         """When to look next at how long the engine has been silent, on the loop's clock."""
+        self.heard_at = -math.inf
+        """When the reader had last read a message and wanted the next, on the loop's clock."""
         self._deadline = self._last_deadline = 0.0
         self._waiting = False
         self._timed_out = False
@@ -201,6 +203,8 @@ class EngineStream(AsyncIterator[ModelInferResponse]):
     async def _next(self) -> ModelStreamInferResponse | None:
         assert self._call is not None
         now = asyncio.get_running_loop().time()
+        if self._started:
+            self.heard_at = now
         self._deadline = min(now + self._patience(), self._last_deadline)
         if self._deadline <= now:
             raise self._silence()
