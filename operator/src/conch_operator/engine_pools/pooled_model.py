@@ -10,7 +10,7 @@ import asyncio
 import logging
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +18,7 @@ from typing import TypeVar
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, ModelId
 from conch_kit.side_by_side import end
-from conch_kit.triton.errors import EngineError, EngineRejected
+from conch_kit.triton.errors import EngineError, EngineRejected, EngineUnavailable
 from conch_operator.engine_pools.shared_server import POLL_S, SharedServer
 from conch_operator.probe.triton_request import load_cause
 from conch_operator.state import ClusterEngine, EngineContract, EngineName, EnginePhase, Fault
@@ -31,6 +31,8 @@ _Came = TypeVar("_Came")
 LONGEST_UNLOAD_S = 60.0
 """After which a server that does not let go of a model is ended, with all others: its memory comes back in no other
 way."""
+END_SEEN_S = 2.0
+"""Within which the end of a process is seen by whoever starts it again."""
 _LEAST_CHANGE = 20
 """A size is taken over when it has changed by that part of itself: what is said of it is not to change all the time."""
 
@@ -198,6 +200,8 @@ class PooledModel:
             message = f"Its files cannot be written into {self._server.repository}: {error.strerror or error}."
             self._enter(EnginePhase.BLOCKED, Fault(Reason.ENGINE_LOAD_FAILED, message))
         except EngineError as error:
+            if isinstance(error, EngineUnavailable):
+                await self._end_of(run)
             if not self._server.is_on(run):
                 return
             cause = load_cause(error.message) if isinstance(error, EngineRejected) else error.message
@@ -218,6 +222,14 @@ class PooledModel:
             await self._woken.wait()
         if not self._stopping.is_set():
             self._enter(EnginePhase.STARTING)
+
+    async def _end_of(self, run: int) -> None:
+        """Wait a moment for the end of a run whose server does not answer: it is seen later than its silence."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_SEEN_S):
+                while self._server.is_on(run) and not self._stopping.is_set():
+                    self._woken.clear()
+                    await self._woken.wait()
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[bool]:

@@ -11,8 +11,8 @@ import pytest
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Dialect
 from conch_kit.timed_waits import wait_at_most
-from conch_kit.triton.errors import EngineTimeout
-from conch_operator.engine_pools import loaded_models, shared_server
+from conch_kit.triton.errors import EngineTimeout, EngineUnavailable
+from conch_operator.engine_pools import loaded_models, pooled_model, shared_server
 from conch_operator.engine_pools.loaded_models import LoadedModels
 from conch_operator.engine_pools.pooled_model import Loadable
 from conch_operator.engine_pools.shared_server import SharedServer
@@ -44,6 +44,7 @@ class Triton:
         self.most_at_once = self._now = self.asked = 0
         self.may_unload: asyncio.Semaphore | None = None
         self.given_up = asyncio.Event()
+        self.dying: set[str] = set()
 
     async def repository_index(self, address: EngineAddress) -> object:
         self.asked += 1
@@ -55,6 +56,8 @@ class Triton:
         self._now += 1
         self.most_at_once = max(self.most_at_once, self._now)
         try:
+            if model in self.dying:
+                raise EngineUnavailable("Socket closed")
             if model in self.hanging:
                 await wait_at_most(self.given_up, timeout_s)
                 raise EngineTimeout(f"no answer within {timeout_s:g} s", first=True)
@@ -232,6 +235,30 @@ async def test_a_server_that_does_not_let_go_of_a_model_is_ended_and_has_the_oth
     await eventually(lambda: scene.triton.loads.count("good") == 2, "the other one again", timeout_s=30)
     assert scene.process.incarnation == 2
     await scene.are(good=RUNNING)
+
+
+async def test_a_load_that_the_end_of_the_server_breaks_off_is_no_failure(scene: Scene) -> None:
+    scene.triton.dying = {"one"}
+    scene.models.load(loadable("one"))
+    await eventually(lambda: scene.triton.loads == ["one"], "the first load")
+    await settle()
+    assert scene.phases() == {"one": EnginePhase.STARTING}  # the end of the process is not seen yet
+    scene.triton.dying = set()
+    scene.process.restart()
+    await scene.are(one=RUNNING)
+    assert scene.triton.loads == ["one", "one"]
+
+
+async def test_a_load_that_a_server_breaks_off_which_lives_on_has_failed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pooled_model, "END_SEEN_S", 0.05)
+    scene.triton.dying = {"one"}
+    scene.models.load(loadable("one"))
+    await scene.are(one=BLOCKED)
+    fault = next(engine.fault for engine in scene.models.seen)
+    assert fault is not None
+    assert fault.message == "Triton could not load one: Socket closed"
 
 
 async def test_a_model_that_fails_by_a_fault_of_the_code_is_alone_in_it(scene: Scene) -> None:
