@@ -25,6 +25,7 @@ from conch_operator.state import (
     ObservedEngine,
     ProbeVerdict,
     SourceFacts,
+    SourceFault,
 )
 
 SURGE = 1
@@ -42,11 +43,11 @@ class EngineSteps:
 
 
 def engine_steps(model: DesiredModel, observed: Observed) -> EngineSteps:
-    """Return the next safe steps; none while the model's folder is not known."""
+    """Return the next safe steps; while the model's folder cannot be read, what was started in vain goes."""
     present = observed.engines_of(model.id)
     facts = observed.sources.get(model.id)
     if not isinstance(facts, SourceFacts):
-        return EngineSteps()  # The folder cannot be read: what runs goes on running.
+        return _without_folder(facts, present)
     recipe = engine_recipe(model, facts)
     wanted = 0 if recipe is None else model.replicas
     current_hash = "" if recipe is None else spec_hash(recipe)
@@ -62,6 +63,19 @@ def engine_steps(model: DesiredModel, observed: Observed) -> EngineSteps:
     lacks = 0 if model.drains else min(wanted - len(current), room)
     start = _missing(model, recipe, facts.digest, present, lacks) if recipe else ()
     return EngineSteps(start, restart, remove, _why(start, restart, remove, old))
+
+
+def _without_folder(fault: SourceFault | None, present: Sequence[ObservedEngine]) -> EngineSteps:
+    """Return what goes: a server that could not load the folder never tries again, and a new one will at once."""
+    if fault is None or not fault.is_of_now:
+        return EngineSteps()
+    vain = tuple(one for one in present if one.stays and not one.ready and _could_not_load(one))
+    return EngineSteps(remove=vain, why=tuple(f"{one.name}: its model's folder cannot be read" for one in vain))
+
+
+def _could_not_load(engine: ObservedEngine) -> bool:
+    fault = engine.engine.fault
+    return Reason.ENGINE_LOAD_FAILED in (engine.probe.reason, None if fault is None else fault.reason)
 
 
 def _surplus(

@@ -121,6 +121,26 @@ def test_engines_go_on_while_the_folder_cannot_be_read() -> None:
     assert len(engines) == 1
 
 
+GONE = SourceFault(Reason.FOLDER_MISSING, "gone", is_of_now=True)
+
+
+@pytest.mark.parametrize(
+    ("fault", "probe", "stopped"),
+    [
+        pytest.param(GONE, UNLOADED, True, id="in vain"),
+        pytest.param(GONE, PENDING, False, id="it may be loading"),
+        pytest.param(GONE, READY, False, id="it serves"),
+        pytest.param(SourceFault(Reason.FOLDER_MISSING, "gone"), UNLOADED, False, id="its agent said so, once"),
+    ],
+)
+def test_a_server_that_could_not_load_goes_while_the_folder_cannot_be_read(
+    fault: SourceFault, probe: Probe, stopped: bool
+) -> None:
+    one = engine(ONE, probe=probe)
+    steps = plan_processes(Desired((ONE,)), Observed(sources={ONE.id: fault}, engines=(one,)))
+    assert steps.stop == ((one.name,) if stopped else ())
+
+
 def test_an_external_encoder_with_http_alone_is_routed_there() -> None:
     model = desired_model(kind="Embedding", engine={"external": {"http": "10.0.0.1:8000"}})
     observed = Observed(sources={model.id: FACTS}, external={model.id: READY})
