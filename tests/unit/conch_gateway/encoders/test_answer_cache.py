@@ -106,6 +106,38 @@ async def test_a_failure_is_its_own_and_the_next_in_line_computes(error: Service
     assert (shared.body, shared.hit) == (b"quick", False)
 
 
+class Kept(NoStore):
+    """Holds the answers that it is given."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, bytes] = {}
+
+    async def get(self, key: str) -> bytes | None:
+        return self.answers.get(key)
+
+
+@pytest.mark.parametrize("error", [Unavailable("No engine."), RateLimited("Full."), UpstreamTimeout("Too late.")])
+async def test_who_waited_in_vain_takes_the_answer_that_somebody_else_has_got_meanwhile(error: ServiceError) -> None:
+    store = Kept()
+
+    async def failing(_: Computation) -> bytes:
+        store.answers["x"] = b"theirs"
+        raise error
+
+    assert await get(SharedAnswers(store), "x", failing) == Shared(b"theirs", hit=True)
+
+
+async def test_an_invalid_request_has_no_answer_whoever_got_one() -> None:
+    store = Kept()
+
+    async def refusing(_: Computation) -> bytes:
+        store.answers["x"] = b"theirs"
+        raise InvalidRequest("No such token.")
+
+    with pytest.raises(InvalidRequest):
+        await get(SharedAnswers(store), "x", refusing)
+
+
 async def test_different_requests_do_not_share() -> None:
     answers = SharedAnswers(NoStore())
 

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from conch_contracts.names import CACHE_PREFIX
 from conch_gateway.placement.time_left import TimeLeft
-from conch_kit.errors import InvalidRequest
+from conch_kit.errors import InvalidRequest, ServiceError
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 
@@ -182,9 +182,10 @@ class SharedAnswers:
         """Give the answer that belongs to a key; `make` computes it when nobody has, or is about to where it `shares`.
 
         A new answer goes to Redis when the context ends, so that the client need not wait for that. Raises what `make`
-        raises. Those that wait for another's share its answer, or that the request is invalid; who fails by other
-        causes, such as a time-out of its own, or goes away leaves the work to the next in line. Nobody waits longer
-        than its `wait` for the computation of another to begin.
+        raises, unless somebody else's answer has come to Redis meanwhile, such as that of a more urgent request. Those
+        that wait for another's share its answer, or that the request is invalid; who fails by other causes, such as a
+        time-out of its own, or goes away leaves the work to the next in line. Nobody waits longer than its `wait` for
+        the computation of another to begin.
         """
         while shares and (running := self._running.get(key)) is not None:
             body = await running.shared(wait, priority)
@@ -218,7 +219,15 @@ class SharedAnswers:
         body = await self._store.get(key)
         if body is not None:
             return Shared(body, hit=True)
-        return Shared(await make(own), hit=False)
+        try:
+            return Shared(await make(own), hit=False)
+        except InvalidRequest:
+            raise
+        except ServiceError:
+            body = await self._store.get(key)
+            if body is None:
+                raise
+            return Shared(body, hit=True)
 
     async def _keep(self, key: str, shared: Shared, ttl_s: float) -> None:
         if not shared.hit and len(shared.body) <= MAX_BYTES:
