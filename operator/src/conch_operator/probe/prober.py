@@ -80,6 +80,9 @@ class Cadence:
     """So many probes of engines that start there are in a second at most: of many each is probed less often."""
     patience: int = 2
     """Silences in a row after which an engine that has answered before counts as dead."""
+    refusal_s: float = 10.0
+    """How long one that has answered before may answer with errors alone until it counts as dead: after one fault of a
+    GPU a process fails at everything."""
     reload_s: float = 30.0
     """How long a server stays that could not load its model: it never tries again by itself, so a new one must."""
 
@@ -146,22 +149,13 @@ class Prober:
         return self._verdicts.get(key, Probe())
 
     async def _follow(self, key: Hashable, target: Target) -> None:
-        answered, silences, unloaded_at = False, 0, None
+        life = _Life(self._cadence)
         while True:
             try:
                 await self._client.probe(target)
-                answered, silences, unloaded_at = True, 0, None
-                verdict = Probe(ProbeVerdict.READY, Reason.READY)
+                verdict = life.answers()
             except NoAnswer as error:
-                in_line = error.silent and self._is_answering(target.address, target.model)
-                silences = silences + 1 if error.silent and not in_line else 0
-                answered = answered or in_line
-                if error.reason is not Reason.ENGINE_LOAD_FAILED:
-                    unloaded_at = None
-                    verdict = self._judge(error, answered=answered, silences=silences)
-                else:
-                    unloaded_at = unloaded_at or time.monotonic()
-                    verdict = self._unloaded(error, time.monotonic() - unloaded_at)
+                verdict = life.fails(error, answers_others=self._is_answering(target.address, target.model))
                 if error.detail and verdict != self._verdicts.get(key):
                     log.info("An external engine is not used.", extra={"engine": target.address, "error": error.detail})
             if verdict != self._verdicts.get(key):
@@ -178,17 +172,46 @@ class Prober:
         self._starting.add(key)
         return max(self._cadence.starting_s, len(self._starting) / self._cadence.starting_per_s)
 
-    def _unloaded(self, error: NoAnswer, since_s: float) -> Probe:
-        verdict = ProbeVerdict.DEAD if since_s >= self._cadence.reload_s else ProbeVerdict.FAILING
-        return Probe(verdict, error.reason, str(error))
 
-    def _judge(self, error: NoAnswer, *, answered: bool, silences: int) -> Probe:
-        if answered and error.busy:
-            return Probe(ProbeVerdict.READY, Reason.READY)  # who is full works
-        if answered and error.silent:
-            if silences < self._cadence.patience:
-                return Probe(ProbeVerdict.READY, Reason.READY)  # One late answer under load is no verdict.
-            return Probe(ProbeVerdict.DEAD, error.reason, f"{error} It answered before, so it is started again.")
-        if error.dead:
-            return Probe(ProbeVerdict.DEAD, error.reason, f"{error} It is started again.")
+class _Life:
+    """One incarnation of an engine: what it has answered so far says what it means that it does not answer now."""
+
+    def __init__(self, cadence: Cadence) -> None:
+        self._cadence = cadence
+        self._answered = False
+        self._silences = 0
+        self._failed: tuple[Reason, float] | None = None
+        """Why it has failed last, and since when for this reason."""
+
+    def answers(self) -> Probe:
+        """Return the verdict on an engine that has answered."""
+        self._answered, self._silences, self._failed = True, 0, None
+        return Probe(ProbeVerdict.READY, Reason.READY)
+
+    def fails(self, error: NoAnswer, *, answers_others: bool) -> Probe:
+        """Return the verdict on an engine that has not answered, or not as it should."""
+        if error.silent and answers_others:
+            return self.answers()  # the request waits behind others in its line
+        if self._answered and error.busy:
+            return self.answers()  # who is full works
+        self._silences = self._silences + 1 if error.silent else 0
+        if self._answered and error.silent and self._silences < self._cadence.patience:
+            return Probe(ProbeVerdict.READY, Reason.READY)  # One late answer under load is no verdict.
+        if error.dead or (self._answered and error.silent) or self._fails_for_good(error):
+            return Probe(ProbeVerdict.DEAD, error.reason, self._last_words(error))
         return Probe(ProbeVerdict.FAILING, error.reason, str(error))
+
+    def _last_words(self, error: NoAnswer) -> str:
+        if error.reason is Reason.ENGINE_LOAD_FAILED:
+            return str(error)
+        before = "" if error.dead else " It answered before."
+        return f"{error}{before} It has to be started again."
+
+    def _fails_for_good(self, error: NoAnswer) -> bool:
+        now_s = time.monotonic()
+        if self._failed is None or self._failed[0] is not error.reason:
+            self._failed = error.reason, now_s
+        since_s = now_s - self._failed[1]
+        if error.reason is Reason.ENGINE_LOAD_FAILED:
+            return since_s >= self._cadence.reload_s
+        return self._answered and error.reason is Reason.ENGINE_PROBE_FAILED and since_s >= self._cadence.refusal_s

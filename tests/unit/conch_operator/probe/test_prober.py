@@ -14,6 +14,7 @@ from testkit.waiting import eventually
 TARGET = Target(EngineAddress("h:1"), "model", Dialect.TOKENS)
 REFUSED = NoAnswer(Reason.ENGINE_LOAD_FAILED, "no such layer")
 SILENT = NoAnswer(Reason.ENGINE_PROBE_FAILED, "silent", silent=True)
+ERROR = NoAnswer(Reason.ENGINE_PROBE_FAILED, "A one-token request failed: CUDA error: device-side assert triggered")
 GONE = NoAnswer(Reason.ENGINE_PROBE_FAILED, "not healthy", dead=True)
 BUSY = NoAnswer(Reason.ENGINE_PROBE_FAILED, "Exceeds maximum queue size", busy=True)
 AT_ONCE = Cadence(starting_s=0, starting_per_s=inf, serving_s=0)
@@ -85,6 +86,26 @@ async def test_an_engine_that_answers_nobody_any_more_has_its_patience_again() -
         prober.set_targets({"key": TARGET})
         await engine.finished.wait()
         assert prober.verdict("key").verdict is ProbeVerdict.DEAD
+
+
+@pytest.mark.parametrize(
+    ("answers", "refusal_s", "verdict"),
+    [
+        pytest.param([None, ERROR, ERROR], 0, ProbeVerdict.DEAD, id="errors alone since it answered"),
+        pytest.param([None, ERROR, ERROR], 3600, ProbeVerdict.FAILING, id="not for long"),
+        pytest.param([ERROR, ERROR], 0, ProbeVerdict.FAILING, id="it never answered"),
+        pytest.param([None, ERROR, None], 0, ProbeVerdict.READY, id="it answers again"),
+    ],
+)
+async def test_an_engine_that_only_errs_after_it_answered_has_to_be_started_again(
+    answers: list[NoAnswer | None], refusal_s: float, verdict: ProbeVerdict
+) -> None:
+    engine = ScriptedEngine(*answers)
+    cadence = Cadence(starting_s=0, starting_per_s=inf, serving_s=0, refusal_s=refusal_s)
+    async with Prober(engine, lambda: None, cadence) as prober:
+        prober.set_targets({"key": TARGET})
+        await engine.finished.wait()
+        assert prober.verdict("key").verdict is verdict
 
 
 async def test_a_server_that_could_not_load_its_model_has_to_go_after_a_while() -> None:
