@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -103,25 +104,22 @@ def test_a_killed_engine_is_started_again(conch: ConchUp) -> None:
     assert ask(conch)
 
 
-def test_a_model_whose_engine_could_not_load_serves_once_its_files_are_back(tmp_path: Path) -> None:
+def test_a_model_whose_engine_could_not_load_serves_as_soon_as_its_files_are_back(tmp_path: Path) -> None:
     folder, away, file = tmp_path / "chat", tmp_path / "away", tmp_path / "models.yaml"
     shutil.copytree(EXAMPLE.parent / "tiny-chat", folder)
     file.write_text(re.sub(r"path: .*", f"path: {folder}", EXAMPLE.read_text()))
-
-    def engine_fault() -> str:
-        conditions = status(conch)["models"][0]["conditions"]
-        return next(str(one["message"]) for one in conditions if one["type"] == "EngineReady")
 
     with ConchUp(tmp_path / "state", file) as conch:
         folder.rename(away)
         conch.process("tritonserver").kill()
         (log,) = (conch.state / "logs").glob("tiny-chat-*.log")
         wait_until(lambda: "failed to load" in log.read_text(), "the failure to load")
+        wait_until(lambda: not conch.runs("tritonserver"), "the end of a server that never looks again")
         away.rename(folder)
-        wait_until(lambda: "could not load" in engine_fault(), "the load error")
-        assert "Mend the cause; the engine is started again by itself" in engine_fault()
-        wait_until(lambda: ready_replicas(conch) == 1, "the engine's return", timeout_s=150)
+        back_s = time.monotonic()
+        wait_until(lambda: ready_replicas(conch) == 1, "the engine's return")
         assert ask(conch)
+        assert time.monotonic() - back_s < 15, "not after the half minute for which one stays that could not load"
 
 
 def test_routes_are_back_after_redis_was_killed(conch: ConchUp) -> None:

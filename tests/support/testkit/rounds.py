@@ -129,11 +129,13 @@ class WillingEngines:
     """Answer, but for those at these addresses."""
 
     gone: set[str] = field(default_factory=set)
+    cause: NoAnswer = field(default_factory=lambda: NoAnswer(Reason.ENGINE_UNREACHABLE, "Nothing answers."))
+    """What there is to say of these."""
 
     async def probe(self, target: Target) -> None:
         await asyncio.sleep(0)
         if target.address in self.gone:
-            raise NoAnswer(Reason.ENGINE_UNREACHABLE, "Nothing answers.")
+            raise self.cause
 
 
 class World:

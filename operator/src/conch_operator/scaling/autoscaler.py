@@ -10,7 +10,7 @@ number of its engines is what its spec says.
 import asyncio
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 
@@ -26,6 +26,7 @@ from conch_operator.routes.engine_contract import contract_of
 from conch_operator.routes.name_claims import names_of
 from conch_operator.scaling.decision import Bounds, Cause, EngineScaler, EnginesSeen
 from conch_operator.scaling.demand import DemandBook
+from conch_operator.scaling.known_model import KnownModel, Wish
 from conch_operator.scaling.schedule import scheduled_minimum
 from conch_operator.scaling.start_failures import failure_of_all, outlasts_a_pause, source_failure, start_faults
 from conch_operator.scaling.starts import StartTimes
@@ -39,7 +40,6 @@ from conch_operator.state import (
     ObservedEngine,
     Scaled,
     SourceFacts,
-    SourceFault,
 )
 from conch_operator.timestamps import timestamp
 
@@ -49,65 +49,6 @@ _OF_NO_ENGINE = frozenset({"scaling", "replicas", "routing", "progress_deadline"
 
 Wake = Callable[[ModelId, Scaled, Callable[[], None]], None]
 """Starts so many engines of a resting model before the next round; calls the last argument when that is done."""
-
-
-@dataclass(slots=True)
-class _Wish:
-    """A request or a call for a model that has no engine, until one answers."""
-
-    at_s: float
-    called: bool = False
-    """Whether the cluster was told to start an engine."""
-
-
-@dataclass(slots=True)
-class _Model:
-    """What is known of one model between rounds."""
-
-    spec: str
-    """What of the spec engines are made from, or may fail at; an engine of another one proves nothing about it."""
-    deployed: DesiredModel
-    bounds: Bounds | None
-    """Those of its spec; None where somebody else decides."""
-    scaler: EngineScaler
-    starts: StartTimes
-    proven: bool
-    """Whether an engine of this spec has answered."""
-    scaled_at: str | None
-    patience_from_s: float
-    """When an engine last answered, or one was begun to be waited for; `progressDeadline` counts from here."""
-    seen: EnginesSeen = field(default_factory=EnginesSeen)
-    began_s: dict[EngineName, float | None] | None = None
-    """When each engine was first seen that does not answer yet; None for one that has."""
-    answered: dict[EngineName, int] = field(default_factory=dict)
-    """Of each engine, the incarnation that last answered; -1 where none has."""
-    wish: _Wish | None = None
-    complete: bool = False
-    """Whether every gateway has said what there is to do for it."""
-    drained_since_s: float | None = None
-    edited: bool = False
-    """Whether only an engine of an earlier spec has answered."""
-    unreadable: Fault | None = None
-    """What is wrong with the folder."""
-    storable: bool = True
-    """Whether the registry holds all that a request needs while no engine runs."""
-    failure: Fault | None = None
-    """Why an engine does not start, where that is not only a matter of time."""
-    no_node_since_s: float | None = None
-    """Since when no node has room for an engine."""
-    told: DesiredModel | None = None
-    """What rounds were told of it last: the very same again, as long as nothing of that changes."""
-    told_of: DesiredModel | None = None
-    """From what that was made."""
-
-    @property
-    def cannot_start(self) -> bool:
-        """Whether an engine that ended would not be started again, since its folder is unreadable now."""
-        return isinstance(self.unreadable, SourceFault) and self.unreadable.is_of_now
-
-    @property
-    def scaling(self) -> ScalingSpec | None:
-        return self.deployed.deployment.spec.scaling
 
 
 class Autoscaler(BackgroundLoops):
@@ -134,7 +75,7 @@ class Autoscaler(BackgroundLoops):
         self._wake = wake
         self._unix_time = unix_time
         self._node_wait_s = node_wait_s
-        self._models: dict[ModelId, _Model] = {}
+        self._models: dict[ModelId, KnownModel] = {}
         self._gateways: frozenset[str] = frozenset()
         self._orders = count(1)
         self._shown: list[EnginesOfModel] = []
@@ -177,7 +118,7 @@ class Autoscaler(BackgroundLoops):
                 if self._models.get(model) is known:
                     self._decide_between(known)
 
-    def _decide_between(self, known: _Model) -> None:
+    def _decide_between(self, known: KnownModel) -> None:
         """Decide between two rounds; what follows from it is the next round's, but for a start from rest."""
         before, draining = known.scaler.desired, known.scaler.draining
         self._decide(known)
@@ -188,7 +129,7 @@ class Autoscaler(BackgroundLoops):
         if (known.scaler.desired, known.scaler.draining) != (before, draining):
             self._changed()
 
-    def _decide(self, known: _Model) -> None:
+    def _decide(self, known: KnownModel) -> None:
         now = self._book.clock()
         drained = known.drained_since_s is not None and self._book.said_since(known.drained_since_s)
         before = known.scaler.desired
@@ -205,17 +146,17 @@ class Autoscaler(BackgroundLoops):
         if before == 0 < known.scaler.desired:
             known.patience_from_s = now
             if known.scaler.cause in (Cause.LOAD, Cause.WOKEN):
-                known.wish = _Wish(now - load.oldest_wait_s)
+                known.wish = Wish(now - load.oldest_wait_s)
         elif known.scaler.desired == 0:
             known.wish = None
 
-    def _called(self, known: _Model) -> None:
+    def _called(self, known: KnownModel) -> None:
         """Note that the cluster was told to start an engine that was wished for."""
         if known.wish is not None and not known.wish.called:
             known.wish.called = True
             self._metrics.wish_to_call.observe(self._book.clock() - known.wish.at_s)
 
-    def _watch_wish(self, known: _Model, engines: tuple[ObservedEngine, ...], now_s: float) -> None:
+    def _watch_wish(self, known: KnownModel, engines: tuple[ObservedEngine, ...], now_s: float) -> None:
         """Measure how long an engine that was wished for has taken, as far as it has come."""
         if any(engine.stays for engine in engines):
             self._called(known)
@@ -223,7 +164,7 @@ class Autoscaler(BackgroundLoops):
             self._metrics.wish_to_ready.observe(now_s - known.wish.at_s)
             known.wish = None
 
-    def _bounds(self, known: _Model, scaling: ScalingSpec, bounds: Bounds) -> Bounds:
+    def _bounds(self, known: KnownModel, scaling: ScalingSpec, bounds: Bounds) -> Bounds:
         unix_s = self._unix_time()
         least, why = bounds.least, bounds.why_least
         if (asked := scheduled_minimum(scaling.schedules, unix_s, known.starts.usual_s)) > least:
@@ -234,7 +175,7 @@ class Autoscaler(BackgroundLoops):
             least, why = 1, Cause.FIRST_START
         return bounds if least == bounds.least else replace(bounds, least=least, why_least=why)
 
-    def _looked_at(self, model: DesiredModel, observed: Observed, before: ModelStatus | None) -> _Model:
+    def _looked_at(self, model: DesiredModel, observed: Observed, before: ModelStatus | None) -> KnownModel:
         """Return what is known of a model after a look at its engines."""
         engines, now = observed.engines_of(model.id), self._book.clock()
         known = self._models.get(model.id)
@@ -255,7 +196,8 @@ class Autoscaler(BackgroundLoops):
             known.patience_from_s = now
         self._watch_wish(known, engines, now)
         known.storable = _is_storable(model, observed) if observed.registry_answered else known.storable
-        known.unreadable = source_failure(model, observed)
+        could_not_start, known.unreadable = known.cannot_start, source_failure(model, observed)
+        is_back = could_not_start and not known.cannot_start
         known.answered = {
             engine.name: engine.engine.incarnation if engine.ready else known.answered.get(engine.name, -1)
             for engine in engines
@@ -267,17 +209,21 @@ class Autoscaler(BackgroundLoops):
             failure, known.patience_from_s = None, now
         self._time_starts(known, engines, now, waits_for_node=waits_for_node)
         ready = sum(engine.ready for engine in engines)
-        lasts = ready == 0 and known.scaler.desired > 0 and outlasts_a_pause(known.failure)
+        lasts = ready == 0 and known.scaler.desired > 0 and not is_back and outlasts_a_pause(known.failure)
         known.failure = failure or (known.failure if lasts else None)
         known.seen = EnginesSeen(ready, failing=any(faults) or known.cannot_start)
-        serving = [engine for engine in engines if engine.ready and engine.stays]
-        if not (known.scaler.draining and serving and all(engine.withdrawn for engine in serving)):
+        staying = [engine for engine in engines if engine.stays]
+        serving = [engine for engine in staying if engine.ready]
+        leaves = bool(serving) or not staying  # one that starts is waited for
+        if not (known.scaler.draining and leaves and all(engine.withdrawn for engine in serving)):
             known.drained_since_s = None
         elif known.drained_since_s is None:
             known.drained_since_s = now
         return known
 
-    def _found(self, model: DesiredModel, engines: tuple[ObservedEngine, ...], before: ModelStatus | None) -> _Model:
+    def _found(
+        self, model: DesiredModel, engines: tuple[ObservedEngine, ...], before: ModelStatus | None
+    ) -> KnownModel:
         """Begin with what is there: the work of an operator before this one."""
         said = before.scaling if before is not None and before.observed_generation == model.generation else None
         proven = _has_answered(model, before) and (said is not None or model.deployment.spec.waits_for_others)
@@ -286,12 +232,12 @@ class Autoscaler(BackgroundLoops):
         now = self._book.clock()
         scaler = EngineScaler(max(present, said.desired if said is not None else 0), now, starts)
         scaled_at = said.last_scale_time if said is not None else None
-        found = _Model(_spec_of(model), model, _bounds_of(model), scaler, starts, proven, scaled_at, now)
+        found = KnownModel(_spec_of(model), model, _bounds_of(model), scaler, starts, proven, scaled_at, now)
         if proven:  # one that has ended since may have answered before
             found.answered = {engine.name: engine.engine.incarnation for engine in engines}
         return found
 
-    def _waits_for_node(self, known: _Model, failure: Fault | None, now_s: float) -> bool:
+    def _waits_for_node(self, known: KnownModel, failure: Fault | None, now_s: float) -> bool:
         """Return whether an engine waits for a node, and has not done so for too long."""
         if failure is None or failure.reason is not Reason.UNSCHEDULABLE:
             known.no_node_since_s = None
@@ -300,7 +246,7 @@ class Autoscaler(BackgroundLoops):
         return now_s - known.no_node_since_s < self._node_wait_s
 
     def _time_starts(
-        self, known: _Model, engines: tuple[ObservedEngine, ...], now_s: float, *, waits_for_node: bool
+        self, known: KnownModel, engines: tuple[ObservedEngine, ...], now_s: float, *, waits_for_node: bool
     ) -> None:
         """Measure from when an engine is first seen until it answers; those that answered before are not measured.
 
@@ -319,12 +265,12 @@ class Autoscaler(BackgroundLoops):
             began[engine.name] = since
         known.began_s = began
 
-    def _engines_of(self, known: _Model, desired: Desired, observed: Observed) -> EnginesOfModel:
+    def _engines_of(self, known: KnownModel, desired: Desired, observed: Observed) -> EnginesOfModel:
         route = observed.routes.get(known.deployed.id)
         names = (() if route is None else route.served_names) or names_of(known.deployed, desired)
         return EnginesOfModel(names[0], known.scaler.desired, known.seen.ready, known.complete)
 
-    def _scaled(self, known: _Model) -> DesiredModel:
+    def _scaled(self, known: KnownModel) -> DesiredModel:
         """Return a model with what was decided about it."""
         said, told = self._said(known), known.told
         if told is None or told.scaled != said or known.told_of is not known.deployed:
@@ -333,7 +279,7 @@ class Autoscaler(BackgroundLoops):
             known.told_of = known.deployed
         return told
 
-    def _said(self, known: _Model) -> Scaled:
+    def _said(self, known: KnownModel) -> Scaled:
         scaler = known.scaler
         patience_s = known.deployed.deployment.spec.progress_deadline
         on_time = known.seen.ready > 0 or self._book.clock() - known.patience_from_s < patience_s
@@ -391,7 +337,7 @@ def _is_storable(model: DesiredModel, observed: Observed) -> bool:
     return model.id in observed.routes or model.id in observed.routed
 
 
-def _updated(known: _Model, engines: tuple[ObservedEngine, ...], observed: Observed) -> tuple[ObservedEngine, ...]:
+def _updated(known: KnownModel, engines: tuple[ObservedEngine, ...], observed: Observed) -> tuple[ObservedEngine, ...]:
     """Return the engines that show what the spec is worth as it is now."""
     if known.deployed.id in observed.specs:
         return observed.updated_engines_of(known.deployed.id)

@@ -131,11 +131,21 @@ class ConchUp:
 
     def process(self, marker: str) -> psutil.Process:
         """Return the first process that lives and whose command line holds the marker."""
+        found = self._find(marker)
+        if found is None:
+            raise AssertionError(f"No process below conch up has {marker!r} in its command line.")
+        return found
+
+    def runs(self, marker: str) -> bool:
+        """Return whether a process lives whose command line holds the marker."""
+        return self._find(marker) is not None
+
+    def _find(self, marker: str) -> psutil.Process | None:
         for process in self.processes():
             with suppress(psutil.NoSuchProcess):
                 if marker in " ".join(process.cmdline()):
                     return process
-        raise AssertionError(f"No process below conch up has {marker!r} in its command line.")
+        return None
 
     def stop(self, sent: signal.Signals = signal.SIGINT) -> int:
         """Stop the command as Ctrl-C does and return its exit status; nothing of it survives."""

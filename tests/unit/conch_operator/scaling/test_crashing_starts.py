@@ -8,6 +8,7 @@ from pathlib import Path
 
 from conch_contracts.conditions import ConditionType, Reason
 from conch_operator.model_folder.reader import folder_of
+from conch_operator.probe.prober import NoAnswer
 from conch_operator.state import ClusterEngine, EngineName, EnginePhase, Fault
 from testkit.scaling_scene import TINY, Scene, at_rest, scaling_scene
 
@@ -228,3 +229,40 @@ async def test_nobody_waits_for_a_model_whose_folder_has_gone(scene: Scene) -> N
     assert len(scene.addresses) == 1
     away.rename(folder)
     assert (await scene.lives(LONGER_THAN_REST_S)).wanted_replicas == 0
+
+
+async def could_not_load(scene: Scene) -> Path:
+    """Wake a model at rest whose folder has gone when its server loads it; return where the folder is now."""
+    await woken_in_vain(scene)
+    scene.world.willing.cause = NoAnswer(Reason.ENGINE_LOAD_FAILED, "There is no such folder.")
+    folder = folder_of(scene.model)
+    away = folder.rename(folder.with_name("away"))
+    await scene.lives(3, held=1)
+    assert scene.route.start_failed is not None
+    scene.ends()
+    assert not scene.world.cluster.running
+    return away
+
+
+async def test_requests_wait_again_as_soon_as_the_folder_of_a_server_that_could_not_load_is_back(scene: Scene) -> None:
+    away = await could_not_load(scene)
+    away.rename(folder_of(scene.model))
+    scene.world.willing.cause = NoAnswer(Reason.ENGINE_UNREACHABLE, "Nothing answers yet.")
+    await scene.lives(2)  # a folder is taken up when it has looked the same twice
+    assert (scene.route.wakes, scene.route.start_failed) == (True, None)
+    assert len(scene.world.cluster.running) == 1
+    scene.world.willing.gone = set()
+    await scene.lives(3, held=1)
+    assert len(scene.addresses) == 1
+
+
+async def test_a_model_whose_folder_was_away_for_long_is_at_rest_when_it_is_back(scene: Scene) -> None:
+    away = await could_not_load(scene)
+    await scene.lives(LONGER_THAN_REST_S)
+    away.rename(folder_of(scene.model))
+    status = await scene.lives(5)
+    assert (status.ready, status.wanted_replicas, scene.world.cluster.running) == (True, 0, {})
+    assert (scene.route.wakes, scene.route.start_failed) == (True, None)
+    scene.world.willing.gone = set()
+    await scene.lives(3, held=1)
+    assert len(scene.addresses) == 1

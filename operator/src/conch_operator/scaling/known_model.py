@@ -1,0 +1,68 @@
+"""What is known of one model that scales, between one look at its engines and the next."""
+
+from dataclasses import dataclass, field
+
+from conch_contracts.spec.scaling import ScalingSpec
+from conch_operator.scaling.decision import Bounds, EngineScaler, EnginesSeen
+from conch_operator.scaling.starts import StartTimes
+from conch_operator.state import DesiredModel, EngineName, Fault, SourceFault
+
+
+@dataclass(slots=True)
+class Wish:
+    """A request or a call for a model that has no engine, until one answers."""
+
+    at_s: float
+    called: bool = False
+    """Whether the cluster was told to start an engine."""
+
+
+@dataclass(slots=True)
+class KnownModel:
+    """What is known of one model between rounds."""
+
+    spec: str
+    """What of the spec engines are made from, or may fail at; an engine of another one proves nothing about it."""
+    deployed: DesiredModel
+    bounds: Bounds | None
+    """Those of its spec; None where somebody else decides."""
+    scaler: EngineScaler
+    starts: StartTimes
+    proven: bool
+    """Whether an engine of this spec has answered."""
+    scaled_at: str | None
+    patience_from_s: float
+    """When an engine last answered, or one was begun to be waited for; `progressDeadline` counts from here."""
+    seen: EnginesSeen = field(default_factory=EnginesSeen)
+    began_s: dict[EngineName, float | None] | None = None
+    """When each engine was first seen that does not answer yet; None for one that has."""
+    answered: dict[EngineName, int] = field(default_factory=dict)
+    """Of each engine, the incarnation that last answered; -1 where none has."""
+    wish: Wish | None = None
+    complete: bool = False
+    """Whether every gateway has said what there is to do for it."""
+    drained_since_s: float | None = None
+    edited: bool = False
+    """Whether only an engine of an earlier spec has answered."""
+    unreadable: Fault | None = None
+    """What is wrong with the folder."""
+    storable: bool = True
+    """Whether the registry holds all that a request needs while no engine runs."""
+    failure: Fault | None = None
+    """Why an engine does not start, where that is not only a matter of time."""
+    no_node_since_s: float | None = None
+    """Since when no node has room for an engine."""
+    told: DesiredModel | None = None
+    """What rounds were told of it last: the very same again, as long as nothing of that changes."""
+    told_of: DesiredModel | None = None
+    """From what that was made."""
+
+    @property
+    def cannot_start(self) -> bool:
+        """Whether an engine that ended would not be started again, since its folder is unreadable now."""
+        return isinstance(self.unreadable, SourceFault) and self.unreadable.is_of_now
+
+    @property
+    def scaling(self) -> ScalingSpec | None:
+        """What its spec says about scaling; None where somebody else decides."""
+        return self.deployed.deployment.spec.scaling
