@@ -22,7 +22,7 @@ up: setup ## Start Conch on MODELS (default: one model of every kind); Ctrl-C st
 check: setup ## Check style, types and import rules, and run the unit and contract tests: about two minutes.
 	@hack/check $(ARGS)
 
-test: clients ## Run lint, types, import rules and every suite that this machine can run: about 45 minutes.
+test: clients ## Run lint, types, import rules and every suite that this machine can run: about 65 minutes.
 	@hack/test $(ARGS)
 
 lint: setup ## Check style and import rules.
