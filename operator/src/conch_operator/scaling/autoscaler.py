@@ -26,7 +26,7 @@ from conch_operator.routes.engine_contract import contract_of
 from conch_operator.routes.name_claims import names_of
 from conch_operator.scaling.decision import Bounds, Cause, EngineScaler, EnginesSeen
 from conch_operator.scaling.demand import DemandBook
-from conch_operator.scaling.known_model import KnownModel, Wish
+from conch_operator.scaling.scaled_model import ScaledModel, Wish
 from conch_operator.scaling.schedule import scheduled_minimum
 from conch_operator.scaling.start_failures import failure_of_all, outlasts_a_pause, source_failure, start_faults
 from conch_operator.scaling.starts import StartTimes
@@ -75,7 +75,7 @@ class Autoscaler(BackgroundLoops):
         self._wake = wake
         self._unix_time = unix_time
         self._node_wait_s = node_wait_s
-        self._models: dict[ModelId, KnownModel] = {}
+        self._models: dict[ModelId, ScaledModel] = {}
         self._gateways: frozenset[str] = frozenset()
         self._orders = count(1)
         self._shown: list[EnginesOfModel] = []
@@ -118,7 +118,7 @@ class Autoscaler(BackgroundLoops):
                 if self._models.get(model) is known:
                     self._decide_between(known)
 
-    def _decide_between(self, known: KnownModel) -> None:
+    def _decide_between(self, known: ScaledModel) -> None:
         """Decide between two rounds; what follows from it is the next round's, but for a start from rest."""
         before, draining = known.scaler.desired, known.scaler.draining
         self._decide(known)
@@ -129,7 +129,7 @@ class Autoscaler(BackgroundLoops):
         if (known.scaler.desired, known.scaler.draining) != (before, draining):
             self._changed()
 
-    def _decide(self, known: KnownModel) -> None:
+    def _decide(self, known: ScaledModel) -> None:
         now = self._book.clock()
         drained = known.drained_since_s is not None and self._book.said_since(known.drained_since_s)
         before = known.scaler.desired
@@ -150,13 +150,13 @@ class Autoscaler(BackgroundLoops):
         elif known.scaler.desired == 0:
             known.wish = None
 
-    def _called(self, known: KnownModel) -> None:
+    def _called(self, known: ScaledModel) -> None:
         """Note that the cluster was told to start an engine that was wished for."""
         if known.wish is not None and not known.wish.called:
             known.wish.called = True
             self._metrics.wish_to_call.observe(self._book.clock() - known.wish.at_s)
 
-    def _watch_wish(self, known: KnownModel, engines: tuple[ObservedEngine, ...], now_s: float) -> None:
+    def _watch_wish(self, known: ScaledModel, engines: tuple[ObservedEngine, ...], now_s: float) -> None:
         """Measure how long an engine that was wished for has taken, as far as it has come."""
         if any(engine.stays for engine in engines):
             self._called(known)
@@ -164,7 +164,7 @@ class Autoscaler(BackgroundLoops):
             self._metrics.wish_to_ready.observe(now_s - known.wish.at_s)
             known.wish = None
 
-    def _bounds(self, known: KnownModel, scaling: ScalingSpec, bounds: Bounds) -> Bounds:
+    def _bounds(self, known: ScaledModel, scaling: ScalingSpec, bounds: Bounds) -> Bounds:
         unix_s = self._unix_time()
         least, why = bounds.least, bounds.why_least
         if (asked := scheduled_minimum(scaling.schedules, unix_s, known.starts.usual_s)) > least:
@@ -175,7 +175,7 @@ class Autoscaler(BackgroundLoops):
             least, why = 1, Cause.FIRST_START
         return bounds if least == bounds.least else replace(bounds, least=least, why_least=why)
 
-    def _looked_at(self, model: DesiredModel, observed: Observed, before: ModelStatus | None) -> KnownModel:
+    def _looked_at(self, model: DesiredModel, observed: Observed, before: ModelStatus | None) -> ScaledModel:
         """Return what is known of a model after a look at its engines."""
         engines, now = observed.engines_of(model.id), self._book.clock()
         known = self._models.get(model.id)
@@ -223,7 +223,7 @@ class Autoscaler(BackgroundLoops):
 
     def _found(
         self, model: DesiredModel, engines: tuple[ObservedEngine, ...], before: ModelStatus | None
-    ) -> KnownModel:
+    ) -> ScaledModel:
         """Begin with what is there: the work of an operator before this one."""
         said = before.scaling if before is not None and before.observed_generation == model.generation else None
         proven = _has_answered(model, before) and (said is not None or model.deployment.spec.waits_for_others)
@@ -232,12 +232,12 @@ class Autoscaler(BackgroundLoops):
         now = self._book.clock()
         scaler = EngineScaler(max(present, said.desired if said is not None else 0), now, starts)
         scaled_at = said.last_scale_time if said is not None else None
-        found = KnownModel(_spec_of(model), model, _bounds_of(model), scaler, starts, proven, scaled_at, now)
+        found = ScaledModel(_spec_of(model), model, _bounds_of(model), scaler, starts, proven, scaled_at, now)
         if proven:  # one that has ended since may have answered before
             found.answered = {engine.name: engine.engine.incarnation for engine in engines}
         return found
 
-    def _waits_for_node(self, known: KnownModel, failure: Fault | None, now_s: float) -> bool:
+    def _waits_for_node(self, known: ScaledModel, failure: Fault | None, now_s: float) -> bool:
         """Return whether an engine waits for a node, and has not done so for too long."""
         if failure is None or failure.reason is not Reason.UNSCHEDULABLE:
             known.no_node_since_s = None
@@ -246,7 +246,7 @@ class Autoscaler(BackgroundLoops):
         return now_s - known.no_node_since_s < self._node_wait_s
 
     def _time_starts(
-        self, known: KnownModel, engines: tuple[ObservedEngine, ...], now_s: float, *, waits_for_node: bool
+        self, known: ScaledModel, engines: tuple[ObservedEngine, ...], now_s: float, *, waits_for_node: bool
     ) -> None:
         """Measure from when an engine is first seen until it answers; those that answered before are not measured.
 
@@ -265,12 +265,12 @@ class Autoscaler(BackgroundLoops):
             began[engine.name] = since
         known.began_s = began
 
-    def _engines_of(self, known: KnownModel, desired: Desired, observed: Observed) -> EnginesOfModel:
+    def _engines_of(self, known: ScaledModel, desired: Desired, observed: Observed) -> EnginesOfModel:
         route = observed.routes.get(known.deployed.id)
         names = (() if route is None else route.served_names) or names_of(known.deployed, desired)
         return EnginesOfModel(names[0], known.scaler.desired, known.seen.ready, known.complete)
 
-    def _scaled(self, known: KnownModel) -> DesiredModel:
+    def _scaled(self, known: ScaledModel) -> DesiredModel:
         """Return a model with what was decided about it."""
         said, told = self._said(known), known.told
         if told is None or told.scaled != said or known.told_of is not known.deployed:
@@ -279,7 +279,7 @@ class Autoscaler(BackgroundLoops):
             known.told_of = known.deployed
         return told
 
-    def _said(self, known: KnownModel) -> Scaled:
+    def _said(self, known: ScaledModel) -> Scaled:
         scaler = known.scaler
         patience_s = known.deployed.deployment.spec.progress_deadline
         on_time = known.seen.ready > 0 or self._book.clock() - known.patience_from_s < patience_s
@@ -337,7 +337,7 @@ def _is_storable(model: DesiredModel, observed: Observed) -> bool:
     return model.id in observed.routes or model.id in observed.routed
 
 
-def _updated(known: KnownModel, engines: tuple[ObservedEngine, ...], observed: Observed) -> tuple[ObservedEngine, ...]:
+def _updated(known: ScaledModel, engines: tuple[ObservedEngine, ...], observed: Observed) -> tuple[ObservedEngine, ...]:
     """Return the engines that show what the spec is worth as it is now."""
     if known.deployed.id in observed.specs:
         return observed.updated_engines_of(known.deployed.id)

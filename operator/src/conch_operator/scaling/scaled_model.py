@@ -18,7 +18,7 @@ class Wish:
 
 
 @dataclass(slots=True)
-class KnownModel:
+class ScaledModel:
     """What is known of one model between rounds."""
 
     spec: str
