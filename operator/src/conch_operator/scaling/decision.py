@@ -1,9 +1,9 @@
 """Pure: how many engines a model should have now, by what its gateways have to do.
 
 More come when more have been needed for 10 s; at once where none is there, where twice what all can take is waiting, or
-where somebody has waited for long; at most twice as many within the time of a start. Fewer go, one at a time, when
-fewer have been enough for a window of 5 minutes or more. All go when nothing has happened for a while: they leave the
-route first, and a request that comes meanwhile gets them back. What is not known never takes an engine away.
+where somebody has waited for long; at most twice as many within the time of a start. Those go that have not been needed
+for a window of 5 minutes or more. All go when nothing has happened for a while: they leave the route first, and a
+request that comes meanwhile gets them back. What is not known never takes an engine away.
 """
 
 from collections import deque
@@ -24,7 +24,6 @@ STEP = 4
 """So many engines may be started at once however few there are, as a HorizontalPodAutoscaler does."""
 LEAST_WINDOW_S = 300.0
 STARTS_IN_WINDOW = 3
-STEPS_IN_WINDOW = 4
 STARTS_BEFORE_REST = 2
 
 
@@ -105,7 +104,6 @@ class EngineScaler:
         self._ready = engines
         self._grown_at_s = now_s - SETTLE_S
         self._up_at_s = now_s
-        self._down_at_s: float | None = None
         self._quiet_since_s: float | None = None
 
     @property
@@ -123,8 +121,8 @@ class EngineScaler:
             self._turn(0, Cause.IDLE, now_s)
         elif (wanted := self._up(needed, load, bounds, engines, now_s)) > self.desired:
             self._turn(wanted, Cause.LOAD, now_s)
-        elif self._may_go_down(bounds, engines, now_s):
-            self._turn(self.desired - 1, Cause.LOAD, now_s)
+        elif (enough := self._enough(bounds, engines, now_s)) < self.desired:
+            self._turn(enough, Cause.LOAD, now_s)
         if self.desired < bounds.least:
             self._turn(bounds.least, bounds.why_least, now_s)
         elif self.desired > bounds.most:
@@ -209,21 +207,17 @@ class EngineScaler:
                 break
         return least
 
-    def _may_go_down(self, bounds: Bounds, engines: EnginesSeen, now_s: float) -> bool:
-        """Return whether one engine may go; the last one goes only to rest."""
-        if self.desired <= max(bounds.least, 1) or engines.failing or self.draining:
-            return False
-        window_s = self.window_s
-        lately = self._down_at_s is not None and now_s - self._down_at_s < window_s / STEPS_IN_WINDOW
-        enough = max(count for _, count in self._needed) < self.desired
-        return now_s - self._up_at_s >= window_s and not lately and enough
+    def _enough(self, bounds: Bounds, engines: EnginesSeen, now_s: float) -> int:
+        """Return how many were enough for a window, if that long none has come; the last one goes only to rest."""
+        least = max(bounds.least, 1)
+        if self.desired <= least or engines.failing or self.draining or now_s - self._up_at_s < self.window_s:
+            return self.desired
+        return max(least, *(count for _, count in self._needed))
 
     def _turn(self, wanted: int, cause: Cause, now_s: float) -> None:
         if wanted > self.desired:
             self._up_at_s = now_s
             self.draining = False
-        else:
-            self._down_at_s = now_s
         self.desired, self.cause = wanted, cause
         self._had.append((now_s, wanted))
         self._forget_had(now_s)
