@@ -133,7 +133,7 @@ class Operator:
             changed = asyncio.Event()
             background = Background((await enter(asyncio.TaskGroup())).create_task, changed.set, PATIENCE_S)
             asker = probe_client(release, triton, await enter(TritonHttp()))
-            prober = await enter(Prober(asker, changed.set, ON_CLUSTER, is_answering=reader.is_answering))
+            prober = await enter(Prober(asker, changed.set, ON_CLUSTER, is_streaming=reader.is_streaming))
             demand = DemandBook(time.monotonic)
             instance = settings.pod_name
             opened = Opened(api, instance, agents, redis, reader, prober, background, demand, self._metrics)

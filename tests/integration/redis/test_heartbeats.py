@@ -41,18 +41,18 @@ async def test_a_process_appears_with_its_load_and_disappears_when_it_ends(clien
 async def test_readers_know_which_engines_answer_a_process(client: RedisClient) -> None:
     await RegistryWriter(client).publish({})
     engine = EngineAddress("10.0.0.1:8001")
-    answering: set[tuple[EngineAddress, str]] = set()
+    streaming: set[tuple[EngineAddress, str]] = set()
     async with RegistryReader(client, pools=[Pool.LLM]) as reader:
         writer = HeartbeatWriter(
-            client, Pool.LLM, URL, in_flight=lambda: 1, draining=lambda: False, answering=lambda: answering
+            client, Pool.LLM, URL, in_flight=lambda: 1, draining=lambda: False, streaming=lambda: streaming
         )
         for now in ({(engine, "chat")}, set()):
-            answering = now
+            streaming = now
             await writer.beat()
             await reader.refresh()
-            assert reader.is_answering(engine, "chat") is bool(now)
-            assert not reader.is_answering(engine, "other")
-            assert not reader.is_answering(EngineAddress("10.0.0.1:8002"), "chat")
+            assert reader.is_streaming(engine, "chat") is bool(now)
+            assert not reader.is_streaming(engine, "other")
+            assert not reader.is_streaming(EngineAddress("10.0.0.1:8002"), "chat")
 
 
 async def test_coming_and_going_are_seen_at_once(client: RedisClient) -> None:

@@ -311,9 +311,9 @@ class Heartbeat(Record):
     """Grows with each beat; a reader drops a process whose number has not moved for 6 s of its own clock."""
     in_flight: int = 0
     draining: bool = False
-    answering: tuple[tuple[EngineAddress, str], ...] = ()
-    """Engines, each with its model's name inside Triton, that have sent this process a part of an answer within the
-    last 10 s and owe it the rest."""
+    streaming: tuple[tuple[EngineAddress, str], ...] = ()
+    """Engines, each with its model's name inside Triton, that have sent this process a message of a stream within the
+    last 10 s and owe it the rest of that stream."""
 
 
 class ModelDemand(Record):

@@ -224,7 +224,10 @@ class PooledModel:
             self._enter(EnginePhase.STARTING)
 
     async def _end_of(self, run: int) -> None:
-        """Wait a moment for the end of a run whose server does not answer: it is seen later than its silence."""
+        """Wait a moment for the end of a run whose server does not answer: it is seen later than its silence.
+
+        Triton says likewise that a model's own process has ended, which is no end of the run.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(END_SEEN_S):
                 while self._server.is_on(run) and not self._stopping.is_set():

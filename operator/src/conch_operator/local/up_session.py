@@ -108,7 +108,7 @@ class UpSession:
             reader.subscribe(lambda _: self._wake.set())
             http = await stack.enter_async_context(TritonHttp())
             asker = TritonProbeClient(triton, http)
-            prober = await stack.enter_async_context(Prober(asker, self._wake.set, is_answering=reader.is_answering))
+            prober = await stack.enter_async_context(Prober(asker, self._wake.set, is_streaming=reader.is_streaming))
             downloads = Downloads(supervisor, self._state, self._options.server.environment, self._wake.set)
             background = Background(changed=self._wake.set, patience_s=_PATIENCE_S)
             sources, writer = DownloadedSources(downloads, background), RegistryWriter(redis)

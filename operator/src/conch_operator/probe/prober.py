@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -80,11 +81,12 @@ class Cadence:
     """So many probes of engines that start there are in a second at most: of many each is probed less often."""
     patience: int = 2
     """Silences in a row after which an engine that has answered before counts as dead."""
-    refusal_s: float = 10.0
+    refusal_s: float = 5.0
     """How long one that has answered before may answer with errors alone until it counts as dead: after one fault of a
     GPU a process fails at everything."""
     reload_s: float = 30.0
-    """How long a server stays that could not load its model: it never tries again by itself, so a new one must."""
+    """How long a server stays that could not load its model, which it never tries again by itself, or that has answered
+    with errors alone since it was first asked."""
 
 
 ON_CLUSTER = Cadence(reload_s=660.0)
@@ -100,15 +102,17 @@ class Prober:
         changed: Callable[[], None],
         cadence: Cadence = Cadence(),
         *,
-        is_answering: Callable[[EngineAddress, str], bool] = lambda address, model: False,
+        is_streaming: Callable[[EngineAddress, str], bool] = lambda address, model: False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`is_answering` tells whether this model of the engine at this address answers somebody else of late."""
+        """`is_streaming` tells whether this model of the engine at this address streams answers to others now."""
         self.answered: Callable[[Hashable], None] = lambda _: None
         """Hears the key of each engine that has begun to answer, before anybody hears of a change."""
         self._client = client
         self._changed = changed
         self._cadence = cadence
-        self._is_answering = is_answering
+        self._is_streaming = is_streaming
+        self._clock = clock
         self._group = asyncio.TaskGroup()
         self._tasks: dict[Hashable, asyncio.Task[None]] = {}
         self._targets: dict[Hashable, Target] = {}
@@ -149,13 +153,13 @@ class Prober:
         return self._verdicts.get(key, Probe())
 
     async def _follow(self, key: Hashable, target: Target) -> None:
-        life = _Life(self._cadence)
+        judge = _Judge(self._cadence, partial(self._is_streaming, target.address, target.model), self._clock)
         while True:
             try:
                 await self._client.probe(target)
-                verdict = life.answers()
+                verdict = judge.answered()
             except NoAnswer as error:
-                verdict = life.fails(error, answers_others=self._is_answering(target.address, target.model))
+                verdict = judge.failed(error)
                 if error.detail and verdict != self._verdicts.get(key):
                     log.info("An external engine is not used.", extra={"engine": target.address, "error": error.detail})
             if verdict != self._verdicts.get(key):
@@ -173,45 +177,54 @@ class Prober:
         return max(self._cadence.starting_s, len(self._starting) / self._cadence.starting_per_s)
 
 
-class _Life:
-    """One incarnation of an engine: what it has answered so far says what it means that it does not answer now."""
+class _Judge:
+    """Judges one incarnation of an engine: what it has answered so far says what it means when it does not."""
 
-    def __init__(self, cadence: Cadence) -> None:
+    def __init__(self, cadence: Cadence, is_streaming: Callable[[], bool], clock: Callable[[], float]) -> None:
         self._cadence = cadence
-        self._answered = False
+        self._is_streaming = is_streaming
+        self._clock = clock
+        self._has_answered = False
         self._silences = 0
-        self._failed: tuple[Reason, float] | None = None
-        """Why it has failed last, and since when for this reason."""
+        self._errs: tuple[Reason, float] | None = None
+        """For which reason it gives errors alone, and since when."""
 
-    def answers(self) -> Probe:
+    def answered(self) -> Probe:
         """Return the verdict on an engine that has answered."""
-        self._answered, self._silences, self._failed = True, 0, None
+        self._has_answered, self._silences, self._errs = True, 0, None
         return Probe(ProbeVerdict.READY, Reason.READY)
 
-    def fails(self, error: NoAnswer, *, answers_others: bool) -> Probe:
+    def failed(self, error: NoAnswer) -> Probe:
         """Return the verdict on an engine that has not answered, or not as it should."""
-        if error.silent and answers_others:
-            return self.answers()  # the request waits behind others in its line
-        if self._answered and error.busy:
-            return self.answers()  # who is full works
-        self._silences = self._silences + 1 if error.silent else 0
-        if self._answered and error.silent and self._silences < self._cadence.patience:
-            return Probe(ProbeVerdict.READY, Reason.READY)  # One late answer under load is no verdict.
-        if error.dead or (self._answered and error.silent) or self._fails_for_good(error):
-            return Probe(ProbeVerdict.DEAD, error.reason, self._last_words(error))
+        if self._has_answered and error.busy:
+            return self.answered()  # who is full works
+        if error.silent:
+            return self._silent(error)
+        self._silences = 0
+        if self._errs is None or self._errs[0] is not error.reason:
+            self._errs = error.reason, self._clock()
+        if error.dead or self._errs_for_good(error.reason, self._clock() - self._errs[1]):
+            return self._dead(error)
         return Probe(ProbeVerdict.FAILING, error.reason, str(error))
 
-    def _last_words(self, error: NoAnswer) -> str:
-        if error.reason is Reason.ENGINE_LOAD_FAILED:
-            return str(error)
-        before = "" if error.dead else " It answered before."
-        return f"{error}{before} It has to be started again."
+    def _silent(self, error: NoAnswer) -> Probe:
+        self._errs = None
+        if self._is_streaming():
+            return self.answered()  # the request waits behind others in its line
+        self._silences += 1
+        if not self._has_answered:
+            return Probe(ProbeVerdict.FAILING, error.reason, str(error))
+        if self._silences < self._cadence.patience:
+            return Probe(ProbeVerdict.READY, Reason.READY)  # One late answer under load is no verdict.
+        return self._dead(error)
 
-    def _fails_for_good(self, error: NoAnswer) -> bool:
-        now_s = time.monotonic()
-        if self._failed is None or self._failed[0] is not error.reason:
-            self._failed = error.reason, now_s
-        since_s = now_s - self._failed[1]
-        if error.reason is Reason.ENGINE_LOAD_FAILED:
-            return since_s >= self._cadence.reload_s
-        return self._answered and error.reason is Reason.ENGINE_PROBE_FAILED and since_s >= self._cadence.refusal_s
+    def _errs_for_good(self, reason: Reason, for_s: float) -> bool:
+        if reason is Reason.ENGINE_PROBE_FAILED and self._has_answered:
+            return for_s >= self._cadence.refusal_s and not self._is_streaming()
+        return reason in (Reason.ENGINE_LOAD_FAILED, Reason.ENGINE_PROBE_FAILED) and for_s >= self._cadence.reload_s
+
+    def _dead(self, error: NoAnswer) -> Probe:
+        message = str(error)
+        if self._has_answered and error.reason is not Reason.ENGINE_LOAD_FAILED:
+            message = f"{message.rstrip('.')}. It answered before, and has to be started again."
+        return Probe(ProbeVerdict.DEAD, error.reason, message)

@@ -30,6 +30,7 @@ class FakeCall:
         self._done = False
         self._callbacks: list[Callable[[Call], None]] = []
         self.reads = 0
+        self.heard_at = 0.0
 
     @property
     def cancelled(self) -> bool:

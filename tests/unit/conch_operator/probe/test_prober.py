@@ -9,12 +9,14 @@ from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_operator.probe.prober import Cadence, NoAnswer, Prober, Target
 from conch_operator.state import Probe, ProbeVerdict
+from testkit.clock import FakeClock
 from testkit.waiting import eventually
 
 TARGET = Target(EngineAddress("h:1"), "model", Dialect.TOKENS)
 REFUSED = NoAnswer(Reason.ENGINE_LOAD_FAILED, "no such layer")
 SILENT = NoAnswer(Reason.ENGINE_PROBE_FAILED, "silent", silent=True)
 ERROR = NoAnswer(Reason.ENGINE_PROBE_FAILED, "A one-token request failed: CUDA error: device-side assert triggered")
+UNREACHABLE = NoAnswer(Reason.ENGINE_UNREACHABLE, "Nothing answers.")
 GONE = NoAnswer(Reason.ENGINE_PROBE_FAILED, "not healthy", dead=True)
 BUSY = NoAnswer(Reason.ENGINE_PROBE_FAILED, "Exceeds maximum queue size", busy=True)
 AT_ONCE = Cadence(starting_s=0, starting_per_s=inf, serving_s=0)
@@ -62,50 +64,72 @@ async def test_the_verdict_follows_the_answers(answers: list[NoAnswer | None], v
 
 
 @pytest.mark.parametrize("before", [[], [None], [None, SILENT]])
-async def test_an_engine_that_answers_others_is_alive_while_a_probe_waits_in_its_line(
+async def test_an_engine_that_streams_to_others_is_alive_while_a_probe_waits_in_its_line(
     before: list[NoAnswer | None],
 ) -> None:
     engine = ScriptedEngine(*before, SILENT, SILENT, SILENT)
     asked: set[tuple[str, str]] = set()
 
-    def is_answering(address: EngineAddress, model: str) -> bool:
+    def is_streaming(address: EngineAddress, model: str) -> bool:
         asked.add((address, model))
         return True
 
-    async with Prober(engine, lambda: None, AT_ONCE, is_answering=is_answering) as prober:
+    async with Prober(engine, lambda: None, AT_ONCE, is_streaming=is_streaming) as prober:
         prober.set_targets({"key": TARGET})
         await engine.finished.wait()
         assert prober.verdict("key") == Probe(ProbeVerdict.READY, Reason.READY)
     assert asked == {("h:1", "model")}
 
 
-async def test_an_engine_that_answers_nobody_any_more_has_its_patience_again() -> None:
-    answers_others = iter([True, True, False, False])
+async def test_an_engine_that_streams_to_nobody_any_more_has_its_patience_again() -> None:
+    streaming = iter([True, True, False, False])
     engine = ScriptedEngine(None, SILENT, SILENT, SILENT, SILENT)
-    async with Prober(engine, lambda: None, AT_ONCE, is_answering=lambda *_: next(answers_others)) as prober:
+    async with Prober(engine, lambda: None, AT_ONCE, is_streaming=lambda *_: next(streaming)) as prober:
         prober.set_targets({"key": TARGET})
         await engine.finished.wait()
         assert prober.verdict("key").verdict is ProbeVerdict.DEAD
 
 
 @pytest.mark.parametrize(
-    ("answers", "refusal_s", "verdict"),
+    ("answers", "step_s", "streaming", "verdict"),
     [
-        pytest.param([None, ERROR, ERROR], 0, ProbeVerdict.DEAD, id="errors alone since it answered"),
-        pytest.param([None, ERROR, ERROR], 3600, ProbeVerdict.FAILING, id="not for long"),
-        pytest.param([ERROR, ERROR], 0, ProbeVerdict.FAILING, id="it never answered"),
-        pytest.param([None, ERROR, None], 0, ProbeVerdict.READY, id="it answers again"),
+        pytest.param([None, ERROR, ERROR], 5, False, ProbeVerdict.DEAD, id="errors alone since it answered"),
+        pytest.param([None, ERROR, ERROR], 4.9, False, ProbeVerdict.FAILING, id="not for long"),
+        pytest.param([None, ERROR, None], 5, False, ProbeVerdict.READY, id="it answers again"),
+        pytest.param([None, ERROR, SILENT, ERROR], 5, False, ProbeVerdict.FAILING, id="a silence between errors"),
+        pytest.param([None, ERROR, ERROR], 5, True, ProbeVerdict.FAILING, id="it streams to others"),
+        pytest.param([ERROR, ERROR], 5, False, ProbeVerdict.FAILING, id="nobody has seen it answer"),
+        pytest.param([ERROR, ERROR], 30, False, ProbeVerdict.DEAD, id="nobody has, for long"),
+        pytest.param([UNREACHABLE, UNREACHABLE], 30, False, ProbeVerdict.FAILING, id="it is not there"),
+        pytest.param([REFUSED, REFUSED], 30, False, ProbeVerdict.DEAD, id="it could not load"),
+        pytest.param([REFUSED, ERROR, REFUSED], 20, False, ProbeVerdict.FAILING, id="for another reason meanwhile"),
     ],
 )
-async def test_an_engine_that_only_errs_after_it_answered_has_to_be_started_again(
-    answers: list[NoAnswer | None], refusal_s: float, verdict: ProbeVerdict
+async def test_an_engine_that_gives_errors_alone_for_a_while_has_to_be_started_again(
+    answers: list[NoAnswer | None], step_s: float, streaming: bool, verdict: ProbeVerdict
 ) -> None:
-    engine = ScriptedEngine(*answers)
-    cadence = Cadence(starting_s=0, starting_per_s=inf, serving_s=0, refusal_s=refusal_s)
-    async with Prober(engine, lambda: None, cadence) as prober:
+    clock = FakeClock()
+
+    class Slow(ScriptedEngine):
+        async def probe(self, target: Target) -> None:
+            clock.advance(step_s)
+            await super().probe(target)
+
+    engine = Slow(*answers)
+    async with Prober(engine, lambda: None, AT_ONCE, is_streaming=lambda *_: streaming, clock=clock) as prober:
         prober.set_targets({"key": TARGET})
         await engine.finished.wait()
         assert prober.verdict("key").verdict is verdict
+
+
+async def test_what_is_said_of_a_dead_engine_is_sentences() -> None:
+    engine = ScriptedEngine(None, ERROR, ERROR)
+    cadence = Cadence(starting_s=0, starting_per_s=inf, serving_s=0, refusal_s=0)
+    async with Prober(engine, lambda: None, cadence) as prober:
+        prober.set_targets({"key": TARGET})
+        await engine.finished.wait()
+        said = prober.verdict("key").message
+    assert said == f"{ERROR}. It answered before, and has to be started again."
 
 
 async def test_a_server_that_could_not_load_its_model_has_to_go_after_a_while() -> None:

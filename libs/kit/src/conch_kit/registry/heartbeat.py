@@ -78,14 +78,14 @@ class HeartbeatWriter(_BeatWriter):
         *,
         in_flight: Callable[[], int],
         draining: Callable[[], bool],
-        answering: Callable[[], Collection[tuple[EngineAddress, str]]] = tuple,
+        streaming: Callable[[], Collection[tuple[EngineAddress, str]]] = tuple,
         interval_s: float = 2.0,
     ) -> None:
         super().__init__(redis, workers_key(pool), url, interval_s)
         self._url = WorkerUrl(url)
         self._in_flight = in_flight
         self._draining = draining
-        self._answering = answering
+        self._streaming = streaming
 
     def record(self, sequence: int) -> Heartbeat:
         """Return the process's state."""
@@ -94,7 +94,7 @@ class HeartbeatWriter(_BeatWriter):
             sequence=sequence,
             in_flight=self._in_flight(),
             draining=self._draining(),
-            answering=tuple(sorted(self._answering())),
+            streaming=tuple(sorted(self._streaming())),
         )
 
 
@@ -109,13 +109,13 @@ class WorkerHeartbeat:
         redis: RedisClient,
         pool: Pool,
         in_flight: Callable[[], int],
-        answering: Callable[[], Collection[tuple[EngineAddress, str]]],
+        streaming: Callable[[], Collection[tuple[EngineAddress, str]]],
         stack: AsyncExitStack,
     ) -> None:
         self._redis = redis
         self._pool = pool
         self._in_flight = in_flight
-        self._answering = answering
+        self._streaming = streaming
         self._stack = stack
         self._draining = False
         self._writer: HeartbeatWriter | None = None
@@ -128,7 +128,7 @@ class WorkerHeartbeat:
             url,
             in_flight=self._in_flight,
             draining=lambda: self._draining,
-            answering=self._answering,
+            streaming=self._streaming,
         )
         await self._stack.enter_async_context(self._writer)
 

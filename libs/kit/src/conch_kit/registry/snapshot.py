@@ -119,4 +119,4 @@ def replace_workers(old: Snapshot, workers: Mapping[Pool, tuple[Heartbeat, ...]]
 
 
 def _shape(beats: Iterable[Heartbeat]) -> tuple[tuple[object, ...], ...]:
-    return tuple((beat.url, beat.in_flight, beat.draining, beat.answering) for beat in beats)
+    return tuple((beat.url, beat.in_flight, beat.draining, beat.streaming) for beat in beats)

@@ -85,13 +85,13 @@ class RegistryReader(BackgroundLoops):
         """How many values could not be read so far."""
         return self._parser.ignored
 
-    def is_answering(self, address: EngineAddress, model: str) -> bool:
-        """Return whether this model of an engine has sent a worker a part of an answer of late, and owes it the rest.
+    def is_streaming(self, address: EngineAddress, model: str) -> bool:
+        """Return whether this model of an engine streams an answer to a worker: see `Heartbeat.streaming`.
 
-        `model` is its name inside Triton.
+        `model` is its name inside Triton. While Redis is away it is as workers said last: nobody is held for dead then.
         """
         pools = self._snapshot.workers.values()
-        return any((address, model) in beat.answering for beats in pools for beat in beats)
+        return any((address, model) in beat.streaming for beats in pools for beat in beats)
 
     async def wait_loaded(self, timeout_s: float) -> bool:
         """Wait for the first complete list and return whether it came in time."""

@@ -46,7 +46,7 @@ class Worker:
     async def serve(self, pool: Pool, path: str, handler: Handler) -> None:
         """Serve until told to stop, with a heartbeat in the pool all the while."""
         async with AsyncExitStack() as stack:
-            heartbeat = WorkerHeartbeat(self.redis, pool, lambda: self.in_flight.count, self.triton.answering, stack)
+            heartbeat = WorkerHeartbeat(self.redis, pool, lambda: self.in_flight.count, self.triton.streaming, stack)
             await serve(
                 internal_app({path: handler}, self.settings.internal_token, self.tracer),
                 self.settings,

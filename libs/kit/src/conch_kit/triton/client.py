@@ -35,7 +35,7 @@ T = TypeVar("T")
 _TOO_LARGE = "CLIENT: Received message larger than max"
 """What gRPC itself says of a response above our own limit; any engine would give one as large."""
 _HEARD_S = 10.0
-"""Longer than an engine takes for a token."""
+"""Longer than a full engine takes for a token, but while it takes in long prompts."""
 _INFER = "/inference.GRPCInferenceService/ModelInfer"
 _OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -130,10 +130,10 @@ class TritonClient:
 
         return EngineStream(start, StreamTimeouts(first_timeout_s, inter_timeout_s, timeout_s), self._closing)
 
-    def answering(self) -> frozenset[tuple[EngineAddress, str]]:
-        """Return the engines, each with a model, of which a stream that has not ended was read within the last 10 s.
+    def streaming(self) -> frozenset[tuple[EngineAddress, str]]:
+        """Return the engines, each with a model, that have sent a message of an open stream within the last 10 s.
 
-        An engine whose address was checked has the one that its author named.
+        The address is the one that was named, where another one was dialled for it.
         """
         oldest = asyncio.get_running_loop().time() - _HEARD_S
         return frozenset(

@@ -37,6 +37,9 @@ _CLOSING_S = 5.0
 class Call(Protocol):
     """The part of a gRPC stream call that is used here."""
 
+    heard_at: float
+    """When bytes of an answer came last, on the loop's clock."""
+
     async def read(self) -> ModelStreamInferResponse | None:
         """Return the next message, or None at the end; raise CallFailed, MessageTooLarge, CancelledError."""
         ...
@@ -128,13 +131,16 @@ class EngineStream(AsyncIterator[ModelInferResponse]):
         self._call: Call | None = None
         self.when = 0.0
         """When to look next at how long the engine has been silent, on the loop's clock."""
-        self.heard_at = -math.inf
-        """When the reader had last read a message and wanted the next, on the loop's clock."""
         self._deadline = self._last_deadline = 0.0
         self._waiting = False
         self._timed_out = False
         self._started = False
         self._ended = False
+
+    @property
+    def heard_at(self) -> float:
+        """When bytes of an answer came last, on the loop's clock, read or not."""
+        return -math.inf if self._call is None else self._call.heard_at
 
     @property
     def ended(self) -> bool:
@@ -203,8 +209,6 @@ class EngineStream(AsyncIterator[ModelInferResponse]):
     async def _next(self) -> ModelStreamInferResponse | None:
         assert self._call is not None
         now = asyncio.get_running_loop().time()
-        if self._started:
-            self.heard_at = now
         self._deadline = min(now + self._patience(), self._last_deadline)
         if self._deadline <= now:
             raise self._silence()

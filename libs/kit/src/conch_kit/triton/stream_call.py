@@ -5,6 +5,7 @@ byte that says whether it is compressed, which this client never allows, and fou
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 from urllib.parse import unquote
@@ -75,6 +76,7 @@ class StreamCall:
         "_trailers",
         "_unread",
         "_waiter",
+        "heard_at",
     )
 
     def __init__(self, most_bytes: int = MAX_MESSAGE_BYTES) -> None:
@@ -88,6 +90,8 @@ class StreamCall:
         self._trailers: Headers | None = None
         self._received = self._given_back = self._unread = 0
         self._served = 0
+        self.heard_at = -math.inf
+        """When bytes of an answer came last, on the loop's clock."""
         self._waiter: asyncio.Future[None] | None = None
         self._done = False
         self._error: BaseException | None = None
@@ -171,6 +175,7 @@ class StreamCall:
 
     def data(self, payload: bytes) -> None:
         """Take bytes; most often they are one whole message."""
+        self.heard_at = asyncio.get_running_loop().time()
         self._received += len(payload)
         if (
             not self._partial
