@@ -43,11 +43,11 @@ class EngineSteps:
 
 
 def engine_steps(model: DesiredModel, observed: Observed) -> EngineSteps:
-    """Return the next safe steps; while the model's folder cannot be read, what was started in vain goes."""
+    """Return the next safe steps; while the model's folder cannot be served, a server that failed to load it goes."""
     present = observed.engines_of(model.id)
     facts = observed.sources.get(model.id)
     if not isinstance(facts, SourceFacts):
-        return _without_folder(facts, present)
+        return EngineSteps() if model.deployment.pool_id is not None else _without_folder(facts, present)
     recipe = engine_recipe(model, facts)
     wanted = 0 if recipe is None else model.replicas
     current_hash = "" if recipe is None else spec_hash(recipe)
@@ -66,16 +66,18 @@ def engine_steps(model: DesiredModel, observed: Observed) -> EngineSteps:
 
 
 def _without_folder(fault: SourceFault | None, present: Sequence[ObservedEngine]) -> EngineSteps:
-    """Return what goes: a server that could not load the folder never tries again, and a new one will at once."""
+    """Return what goes where the folder is looked at in each round: its next server loads it as soon as it is back.
+
+    A server that could not load never tries again. What serves goes on serving.
+    """
     if fault is None or not fault.is_of_now:
         return EngineSteps()
     vain = tuple(one for one in present if one.stays and not one.ready and _could_not_load(one))
-    return EngineSteps(remove=vain, why=tuple(f"{one.name}: its model's folder cannot be read" for one in vain))
+    return EngineSteps(remove=vain, why=tuple(f"{one.name}: its model's folder cannot be served" for one in vain))
 
 
 def _could_not_load(engine: ObservedEngine) -> bool:
-    fault = engine.engine.fault
-    return Reason.ENGINE_LOAD_FAILED in (engine.probe.reason, None if fault is None else fault.reason)
+    return engine.probe.reason is Reason.ENGINE_LOAD_FAILED
 
 
 def _surplus(

@@ -197,7 +197,9 @@ class Autoscaler(BackgroundLoops):
         self._watch_wish(known, engines, now)
         known.storable = _is_storable(model, observed) if observed.registry_answered else known.storable
         could_not_start, known.unreadable = known.cannot_start, source_failure(model, observed)
-        is_back = could_not_start and not known.cannot_start
+        is_back = could_not_start and isinstance(observed.sources.get(model.id), SourceFacts)
+        if is_back:
+            known.patience_from_s = now
         known.answered = {
             engine.name: engine.engine.incarnation if engine.ready else known.answered.get(engine.name, -1)
             for engine in engines

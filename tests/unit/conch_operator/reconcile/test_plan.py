@@ -141,6 +141,13 @@ def test_a_server_that_could_not_load_goes_while_the_folder_cannot_be_read(
     assert steps.stop == ((one.name,) if stopped else ())
 
 
+def test_a_model_that_its_pool_could_not_load_is_left_to_the_pool() -> None:
+    model = desired_model(kind="Embedding", placement={"pool": "encoders"})
+    one = engine(model, probe=UNLOADED)
+    steps = plan_processes(Desired((model,)), Observed(sources={model.id: GONE}, engines=(one,)))
+    assert steps.stop == ()
+
+
 def test_an_external_encoder_with_http_alone_is_routed_there() -> None:
     model = desired_model(kind="Embedding", engine={"external": {"http": "10.0.0.1:8000"}})
     observed = Observed(sources={model.id: FACTS}, external={model.id: READY})

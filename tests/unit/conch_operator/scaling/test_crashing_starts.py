@@ -246,6 +246,8 @@ async def could_not_load(scene: Scene) -> Path:
 
 async def test_requests_wait_again_as_soon_as_the_folder_of_a_server_that_could_not_load_is_back(scene: Scene) -> None:
     away = await could_not_load(scene)
+    scene.clock.advance(scene.model.deployment.spec.progress_deadline)
+    await scene.lives(2)
     away.rename(folder_of(scene.model))
     scene.world.willing.cause = NoAnswer(Reason.ENGINE_UNREACHABLE, "Nothing answers yet.")
     await scene.lives(2)  # a folder is taken up when it has looked the same twice
