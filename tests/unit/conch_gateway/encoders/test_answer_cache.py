@@ -17,6 +17,7 @@ from conch_gateway.encoders.answer_cache import (
 from conch_gateway.placement.time_left import TimeLeft
 from conch_kit.errors import InvalidRequest, RateLimited, ServiceError, Unavailable, UpstreamTimeout
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
+from testkit.clock import FakeClock
 
 
 async def get(
@@ -116,26 +117,29 @@ class Kept(NoStore):
         return self.answers.get(key)
 
 
-@pytest.mark.parametrize("error", [Unavailable("No engine."), RateLimited("Full."), UpstreamTimeout("Too late.")])
-async def test_who_waited_in_vain_takes_the_answer_that_somebody_else_has_got_meanwhile(error: ServiceError) -> None:
-    store = Kept()
+async def fails_while_another_is_answered(error: ServiceError, after_s: float) -> Shared:
+    """Fail after a time in which somebody else's answer has come to the store."""
+    clock, store = FakeClock(), Kept()
 
     async def failing(_: Computation) -> bytes:
+        clock.advance(after_s)
         store.answers["x"] = b"theirs"
         raise error
 
-    assert await get(SharedAnswers(store), "x", failing) == Shared(b"theirs", hit=True)
+    return await get(SharedAnswers(store, clock), "x", failing)
 
 
-async def test_an_invalid_request_has_no_answer_whoever_got_one() -> None:
-    store = Kept()
+@pytest.mark.parametrize("error", [Unavailable("No engine."), RateLimited("Full."), UpstreamTimeout("Too late.")])
+async def test_who_waited_in_vain_takes_the_answer_that_somebody_else_has_got_meanwhile(error: ServiceError) -> None:
+    assert await fails_while_another_is_answered(error, after_s=1) == Shared(b"theirs", hit=True)
 
-    async def refusing(_: Computation) -> bytes:
-        store.answers["x"] = b"theirs"
-        raise InvalidRequest("No such token.")
 
-    with pytest.raises(InvalidRequest):
-        await get(SharedAnswers(store), "x", refusing)
+@pytest.mark.parametrize(("error", "after_s"), [(RateLimited("Full."), 0.0), (InvalidRequest("No such token."), 1.0)])
+async def test_who_is_refused_at_once_or_is_invalid_costs_the_store_no_second_look(
+    error: ServiceError, after_s: float
+) -> None:
+    with pytest.raises(type(error)):
+        await fails_while_another_is_answered(error, after_s)
 
 
 async def test_different_requests_do_not_share() -> None:

@@ -10,6 +10,7 @@ absence costs the cache and nothing else, and what somebody else has written the
 import asyncio
 import hashlib
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -164,8 +165,9 @@ class Computation:
 class SharedAnswers:
     """All answers of one gateway that may be given again."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
+        self._clock = clock
         self._running: dict[str, Computation] = {}
 
     @asynccontextmanager
@@ -182,10 +184,10 @@ class SharedAnswers:
         """Give the answer that belongs to a key; `make` computes it when nobody has, or is about to where it `shares`.
 
         A new answer goes to Redis when the context ends, so that the client need not wait for that. Raises what `make`
-        raises, unless somebody else's answer has come to Redis meanwhile, such as that of a more urgent request. Those
-        that wait for another's share its answer, or that the request is invalid; who fails by other causes, such as a
-        time-out of its own, or goes away leaves the work to the next in line. Nobody waits longer than its `wait` for
-        the computation of another to begin.
+        raises; who has waited in vain takes the answer that Redis has meanwhile, such as that of a more urgent request,
+        where it has one. Those that wait for another's share its answer, or that the request is invalid; who fails by
+        other causes, such as a time-out of its own, or goes away leaves the work to the next in line. Nobody waits for
+        the computation of another to begin for longer than its `wait`.
         """
         while shares and (running := self._running.get(key)) is not None:
             body = await running.shared(wait, priority)
@@ -219,13 +221,12 @@ class SharedAnswers:
         body = await self._store.get(key)
         if body is not None:
             return Shared(body, hit=True)
+        began_s = self._clock()
         try:
             return Shared(await make(own), hit=False)
-        except InvalidRequest:
-            raise
-        except ServiceError:
-            body = await self._store.get(key)
-            if body is None:
+        except ServiceError as error:
+            has_waited = self._clock() - began_s > PATIENCE_S  # in a flood most are refused at once
+            if isinstance(error, InvalidRequest) or not has_waited or (body := await self._store.get(key)) is None:
                 raise
             return Shared(body, hit=True)
 
