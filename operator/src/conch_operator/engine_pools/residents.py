@@ -33,6 +33,7 @@ from conch_operator.state import (
     ProbeVerdict,
     Scaled,
     SourceFacts,
+    SourceFault,
 )
 
 _TICK_S = 0.1
@@ -130,6 +131,8 @@ class Residents(BackgroundLoops):
     def _read(self, known: KnownModel, observed: Observed) -> None:
         """Take over what the model's folder and spec say now."""
         facts = observed.sources.get(known.deployed.id)
+        if isinstance(facts, SourceFault) and facts.is_of_now and known.place is Place.OUT:
+            known.spec, known.failure = None, facts  # until the folder is back: nobody tries to load it in vain
         recipe = engine_recipe(known.deployed, facts) if isinstance(facts, SourceFacts) else None
         if recipe is None or not isinstance(facts, SourceFacts):
             return

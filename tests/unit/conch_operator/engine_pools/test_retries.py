@@ -10,7 +10,7 @@ from conch_contracts.names import ModelId, PoolId
 from conch_operator.engine_pools.known_model import KnownModel
 from conch_operator.state import Fault
 from testkit.builders.model_deployments import desired_model
-from testkit.pool_scene import Scene, two_in_the_room_of_one
+from testkit.pool_scene import Scene, ready, two_in_the_room_of_one
 
 FAULT = Fault(Reason.ENGINE_LOAD_FAILED, "Triton could not load it: its process was killed")
 
@@ -78,3 +78,32 @@ def test_one_that_has_failed_for_weeks_is_tried_again_as_ever() -> None:
     for _ in range(3000):
         known.fails(0.0)
     assert [known.may_be_tried(now_s) for now_s in (599.0, 600.0)] == [False, True]
+
+
+async def test_one_whose_folder_has_gone_takes_no_place_and_is_loaded_when_it_is_back(scene: Scene) -> None:
+    await two_in_the_room_of_one(scene)
+    (resident,) = scene.there
+    (other,) = {"a", "b"} - {resident}
+    folder = scene.world.folder / "tiny"
+    away = folder.rename(folder.with_name("away"))
+    for _ in range(60):
+        status = (await scene.lives(1, **{other: {"held": 1}}))[other]
+        assert scene.there == {resident}
+    assert ready(status) == ("False", Reason.FOLDER_MISSING)
+    assert scene.route(other).start_failed is not None, "so requests are refused at once"
+    away.rename(folder)
+    await scene.lives(2)
+    assert scene.route(other).start_failed is None
+    assert await seconds_until_ready(scene, other, **{other: {"held": 1}}) <= 10
+
+
+async def test_one_that_could_not_be_loaded_waits_for_no_pause_once_its_folder_was_away(scene: Scene) -> None:
+    await two_in_the_room_of_one(scene)
+    await fails_to_load(scene, "a", a={"held": 1})
+    await scene.lives(2)
+    folder = scene.world.folder / "tiny"
+    away = folder.rename(folder.with_name("away"))
+    await scene.lives(3)
+    away.rename(folder)
+    await scene.lives(2)
+    assert await seconds_until_ready(scene, "a", a={"held": 1}) <= 10
