@@ -64,3 +64,44 @@ async def test_an_engine_that_is_new_to_the_registry_has_refused_nothing():
     taken = asyncio.create_task(queues.slot(MODEL, POLICY))
     await turns()
     assert taken.done()
+
+
+async def test_a_refusal_by_an_engine_that_has_left_says_nothing_of_the_next_one_there():
+    queues = admission(engine("a"))
+    refused = await queues.slot(MODEL, POLICY)
+    with refused:
+        queues.apply(snapshot(engines=()))
+        refused.refused()
+    queues.apply(snapshot(engines=(engine("a", slots=4),)))
+    taken = [asyncio.create_task(queues.slot(MODEL, POLICY)) for _ in range(2)]
+    await turns()
+    assert all(task.done() for task in taken)
+
+
+async def test_a_long_answer_that_comes_whole_keeps_the_others_from_the_engine_for_a_moment_only(monkeypatch):
+    monkeypatch.setattr(model_queue, "PASSED_OVER_S", 0.01)
+    monkeypatch.setattr(model_queue, "TRIAL_S", 0.05)
+    queues = admission(engine("a", slots=4))
+    refused = await queues.slot(MODEL, POLICY)
+    with refused:
+        refused.refused()
+    waiting = [asyncio.create_task(queues.slot(MODEL, POLICY)) for _ in range(2)]
+    with await asyncio.wait_for(waiting[0], 60), await asyncio.wait_for(waiting[1], 60):
+        pass  # while the first says nothing
+
+
+async def test_an_engine_that_refuses_late_in_its_trial_is_passed_over_once_more(monkeypatch):
+    monkeypatch.setattr(model_queue, "PASSED_OVER_S", 0.01)
+    queues = admission(engine("a", slots=4))
+    refused = await queues.slot(MODEL, POLICY)
+    with refused:
+        refused.refused()
+    monkeypatch.setattr(model_queue, "PASSED_OVER_S", 3600)
+    trying = await queues.slot(MODEL, POLICY)
+    with trying:
+        trying.refused()
+    waiting = asyncio.create_task(queues.slot(MODEL, POLICY))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    waiting.cancel()
+    await asyncio.wait([waiting])

@@ -23,6 +23,9 @@ NO_ENGINE_RETRY_S = 5.0
 QUEUE_RETRY_S = 1.0
 PASSED_OVER_S = 0.5
 """How long nobody is sent to an engine that could not take a request."""
+TRIAL_S = 3.0
+"""How long one request alone tries such an engine: a connection that cannot be made is given up before that, and an
+answer that comes whole says only at its end that it was taken."""
 
 
 Grant = Engine | Callable[[], ServiceError] | None
@@ -49,10 +52,10 @@ class Waiter:
 class _PassedOver:
     """What is known of an engine that could not take a request."""
 
-    timer: asyncio.TimerHandle | None
+    pause: asyncio.TimerHandle | None = None
     """Until when nobody is sent there; None: it may be tried."""
-    trying: bool = False
-    """Whether somebody tries it."""
+    trial: asyncio.TimerHandle | None = None
+    """Until when whoever tries it must have been refused, else it takes requests; None: nobody tries it."""
 
 
 def _nobody() -> None:
@@ -142,10 +145,11 @@ class ModelQueue:
         )
 
     def refused(self, engine: Engine) -> None:
-        """Pass an engine over for a while that could not take a request."""
+        """Pass an engine over for a while that could not take a request, unless it has gone: another may come there."""
         self._stop_passing_over(engine.grpc)
-        timer = asyncio.get_running_loop().call_later(PASSED_OVER_S, self._may_be_tried, engine.grpc)
-        self._passed_over[engine.grpc] = _PassedOver(timer)
+        if any(each.grpc == engine.grpc for each in self.engines):
+            pause = asyncio.get_running_loop().call_later(PASSED_OVER_S, self._may_be_tried, engine.grpc)
+            self._passed_over[engine.grpc] = _PassedOver(pause)
 
     def accepted(self, engine: Engine) -> None:
         """Note that an engine takes requests."""
@@ -155,16 +159,17 @@ class ModelQueue:
 
     def _stop_passing_over(self, address: EngineAddress) -> None:
         passed = self._passed_over.pop(address, None)
-        if passed is not None and passed.timer is not None:
-            passed.timer.cancel()
+        for timer in () if passed is None else (passed.pause, passed.trial):
+            if timer is not None:
+                timer.cancel()
 
     def _may_be_tried(self, address: EngineAddress) -> None:
-        self._passed_over[address] = _PassedOver(None)
+        self._passed_over[address] = _PassedOver()
         self.serve()
 
     def _is_passed_over(self, engine: Engine) -> bool:
         passed = self._passed_over.get(engine.grpc)
-        return passed is not None and (passed.timer is not None or passed.trying)
+        return passed is not None and (passed.pause is not None or passed.trial is not None)
 
     def free_engine(self, without: frozenset[EngineAddress], claim: Claim) -> Engine | None:
         """Return the engine with the smallest share of its slots taken, or None when none has enough free.
@@ -222,7 +227,7 @@ class ModelQueue:
         self.taken[engine.grpc] += slots_for(engine, sequences)
         passed = self._passed_over.get(engine.grpc)
         if passed is not None:
-            passed.trying = True
+            passed.trial = asyncio.get_running_loop().call_later(TRIAL_S, self.accepted, engine)
         self.changed()
 
     def give_back(self, engine: Engine, sequences: int) -> None:
@@ -231,7 +236,7 @@ class ModelQueue:
         if self.taken[engine.grpc] <= 0:
             del self.taken[engine.grpc]
         passed = self._passed_over.get(engine.grpc)
-        if passed is not None and passed.trying:
+        if passed is not None and passed.trial is not None:
             self.refused(engine)  # whoever tried it has not learnt anything
         self.ended_at = self.clock()
         if self.others is not None:
