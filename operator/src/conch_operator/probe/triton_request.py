@@ -109,8 +109,11 @@ class TritonProbeClient:
             return False
         return True
 
-    async def _ask(self, target: Target) -> None:
-        """Return when the engine has answered; raises NoAnswer with the root cause."""
+    async def _ask(self, target: Target, *, again: bool = False) -> None:
+        """Return when the engine has answered; raises NoAnswer with the root cause.
+
+        One that cannot be reached and then says that it serves the model is asked `again`: it may just have come up.
+        """
         try:
             await self._request(target)
         except EngineTimeout as error:
@@ -120,7 +123,10 @@ class TritonProbeClient:
             message = f"The engine takes no request, since too much waits inside it: {error}"
             raise NoAnswer(Reason.ENGINE_PROBE_FAILED, message, busy=True) from error
         except (EngineUnavailable, EngineRejected) as error:
-            raise await self._load_error(target, error) from error
+            failure = await self._load_error(target, error, again=again)
+            if failure is not None:
+                raise failure from error
+            await self._ask(target, again=True)
         except UnknownTensors as error:
             raise NoAnswer(Reason.ENGINE_PROBE_FAILED, str(error)) from error
         except EngineError as error:
@@ -178,8 +184,8 @@ class TritonProbeClient:
         async for _ in responses:
             pass
 
-    async def _load_error(self, target: Target, error: EngineError) -> NoAnswer:
-        """Return why the server does not serve the model, in its own words where it has any."""
+    async def _load_error(self, target: Target, error: EngineError, *, again: bool) -> NoAnswer | None:
+        """Return why the server does not serve the model, in its own words where it has any; None: ask again."""
         if target.address.startswith(HTTP):
             unreachable = isinstance(error, EngineUnavailable)
             reason = Reason.ENGINE_UNREACHABLE if unreachable else Reason.ENGINE_PROBE_FAILED
@@ -199,8 +205,11 @@ class TritonProbeClient:
                 Reason.ENGINE_LOAD_FAILED, _failure(f"Triton could not load {row.name}", load_cause(row.reason))
             )
         dead = _DEAD_BACKEND in str(error)
-        if isinstance(error, EngineUnavailable) and not dead:  # it has come up, or back, since
-            return NoAnswer(Reason.ENGINE_UNREACHABLE, f"Nothing answered at {target.address}: {error}")
+        if isinstance(error, EngineUnavailable) and not dead:
+            if row.state != "READY":  # it has come up, or back, since
+                return NoAnswer(Reason.ENGINE_UNREACHABLE, f"Nothing answered at {target.address}: {error}")
+            if not again:
+                return None
         return NoAnswer(Reason.ENGINE_PROBE_FAILED, _failure("A one-token request failed", str(error)), dead=dead)
 
 

@@ -11,7 +11,7 @@ from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.triton.client import RepositoryEntry, TritonClient
 from conch_kit.triton.declared_tensors import DeclaredTensors
-from conch_kit.triton.errors import EngineRejected, EngineUnavailable, MalformedResponse
+from conch_kit.triton.errors import EngineFull, EngineRejected, EngineUnavailable, MalformedResponse
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.probe.prober import NoAnswer, Target
 from conch_operator.probe.triton_request import TritonProbeClient, load_cause, one_token_request, speech_request
@@ -143,19 +143,38 @@ async def test_a_process_that_was_killed_is_told_as_what_its_memory_may_have_don
     assert str(caught.value).endswith("see limits.memory in spec.engine.resources.")
 
 
-class Late(Holding):
-    """A server that took no connection, and is up by the time that it is asked what it holds."""
+class Away(TritonClient):
+    """A server that cannot be reached at first, and by the time that it is asked what it holds, can."""
+
+    def __init__(self, state: str, *, times: int) -> None:
+        super().__init__()
+        self._state, self._times = state, times
 
     async def model_config(self, address: EngineAddress, model: str, *, timeout_s: float = 5.0) -> ModelConfig:
-        raise EngineUnavailable("Connection refused")
+        if self._times:
+            self._times -= 1
+            raise EngineUnavailable("The engine has stopped accepting requests: it has crashed.")
+        raise EngineFull("it answers")
+
+    async def repository_index(self, address: EngineAddress, *, timeout_s: float = 5.0) -> list[RepositoryEntry]:
+        return [RepositoryEntry("tiny", "1", self._state, "")]
 
 
-async def test_a_server_that_comes_up_between_two_questions_has_not_failed() -> None:
-    with pytest.raises(NoAnswer, match="Nothing answered at engine:8001: Connection refused") as caught:
-        await TritonProbeClient(Late("tiny"), TritonHttp()).probe(
-            Target(EngineAddress("engine:8001"), "tiny", Dialect.VLLM)
-        )
-    assert caught.value.reason is Reason.ENGINE_UNREACHABLE
+@pytest.mark.parametrize(
+    ("state", "times", "reason", "busy"),
+    [
+        pytest.param("READY", 1, Reason.ENGINE_PROBE_FAILED, True, id="it had just come up"),
+        pytest.param("LOADING", 1, Reason.ENGINE_UNREACHABLE, False, id="it comes up"),
+        pytest.param("READY", 2, Reason.ENGINE_PROBE_FAILED, False, id="it calls itself ready and takes nothing"),
+    ],
+)
+async def test_a_server_that_takes_nothing_though_its_model_is_ready_has_failed(
+    state: str, times: int, reason: Reason, busy: bool
+) -> None:
+    target = Target(EngineAddress("engine:8001"), "tiny", Dialect.VLLM)
+    with pytest.raises(NoAnswer) as caught:
+        await TritonProbeClient(Away(state, times=times), TritonHttp()).probe(target)
+    assert (caught.value.reason, caught.value.busy) == (reason, busy)
 
 
 def test_a_moment_of_silence_is_heard() -> None:
