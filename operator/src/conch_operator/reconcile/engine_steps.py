@@ -28,6 +28,8 @@ from conch_operator.state import (
     SourceFault,
 )
 
+_BEFORE_A_LOAD = (Reason.ENGINE_STARTING, Reason.ENGINE_UNREACHABLE, Reason.ENGINE_LOAD_FAILED)
+"""What a probe says of a server that has not loaded its model."""
 SURGE = 1
 """Engines beyond the wanted number while a spec is being replaced."""
 
@@ -43,11 +45,11 @@ class EngineSteps:
 
 
 def engine_steps(model: DesiredModel, observed: Observed) -> EngineSteps:
-    """Return the next safe steps; while the model's folder cannot be served, a server that failed to load it goes."""
+    """Return the next safe steps; while the model's folder cannot be served, none is started."""
     present = observed.engines_of(model.id)
     facts = observed.sources.get(model.id)
     if not isinstance(facts, SourceFacts):
-        return EngineSteps() if model.deployment.pool_id is not None else _without_folder(facts, present)
+        return _without_folder(model, facts, present)
     recipe = engine_recipe(model, facts)
     wanted = 0 if recipe is None else model.replicas
     current_hash = "" if recipe is None else spec_hash(recipe)
@@ -65,19 +67,20 @@ def engine_steps(model: DesiredModel, observed: Observed) -> EngineSteps:
     return EngineSteps(start, restart, remove, _why(start, restart, remove, old))
 
 
-def _without_folder(fault: SourceFault | None, present: Sequence[ObservedEngine]) -> EngineSteps:
-    """Return what goes where the folder is looked at in each round: its next server loads it as soon as it is back.
+def _without_folder(model: DesiredModel, fault: SourceFault | None, present: Sequence[ObservedEngine]) -> EngineSteps:
+    """Return what goes; what serves goes on serving.
 
-    A server that could not load never tries again. What serves goes on serving.
+    Where the folder is looked at in each round, so does a server that is about to load it: it would fail, and never try
+    again, and the next one loads the folder as soon as it is back. A pool sees to that itself.
     """
-    if fault is None or not fault.is_of_now:
+    staying = tuple(one for one in present if one.stays)
+    if model.replicas == 0:
+        return EngineSteps(remove=staying, why=tuple(f"{one.name}: more engines run than wanted" for one in staying))
+    pooled = model.deployment.pool_id is not None
+    if pooled or fault is None or not fault.is_of_now or fault.reason is Reason.TEMPLATE_UNCHECKED:
         return EngineSteps()
-    vain = tuple(one for one in present if one.stays and not one.ready and _could_not_load(one))
+    vain = tuple(one for one in staying if not one.ready and one.probe.reason in _BEFORE_A_LOAD)
     return EngineSteps(remove=vain, why=tuple(f"{one.name}: its model's folder cannot be served" for one in vain))
-
-
-def _could_not_load(engine: ObservedEngine) -> bool:
-    return engine.probe.reason is Reason.ENGINE_LOAD_FAILED
 
 
 def _surplus(

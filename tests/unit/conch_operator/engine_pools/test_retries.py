@@ -86,6 +86,7 @@ async def test_one_whose_folder_has_gone_takes_no_place_and_is_loaded_when_it_is
     (other,) = {"a", "b"} - {resident}
     folder = scene.world.folder / "tiny"
     away = folder.rename(folder.with_name("away"))
+    await scene.lives(3)
     for _ in range(60):
         status = (await scene.lives(1, **{other: {"held": 1}}))[other]
         assert scene.there == {resident}

@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from conch_operator.state import (
     ObservedEngine,
     Probe,
     ProbeVerdict,
+    Scaled,
     SourceFault,
 )
 from testkit.builders.model_deployments import FACTS, READY, desired_model, engine
@@ -122,23 +124,36 @@ def test_engines_go_on_while_the_folder_cannot_be_read() -> None:
 
 
 GONE = SourceFault(Reason.FOLDER_MISSING, "gone", is_of_now=True)
+UNREACHABLE = Probe(ProbeVerdict.FAILING, Reason.ENGINE_UNREACHABLE, "Nothing answers.")
+WRONG = Probe(ProbeVerdict.FAILING, Reason.ENGINE_PROBE_FAILED, "boom")
 
 
 @pytest.mark.parametrize(
     ("fault", "probe", "stopped"),
     [
-        pytest.param(GONE, UNLOADED, True, id="in vain"),
-        pytest.param(GONE, PENDING, False, id="it may be loading"),
+        pytest.param(GONE, UNLOADED, True, id="it could not load"),
+        pytest.param(GONE, PENDING, True, id="it starts"),
+        pytest.param(GONE, UNREACHABLE, True, id="it starts again"),
         pytest.param(GONE, READY, False, id="it serves"),
+        pytest.param(GONE, WRONG, False, id="it has loaded"),
         pytest.param(SourceFault(Reason.FOLDER_MISSING, "gone"), UNLOADED, False, id="its agent said so, once"),
+        pytest.param(replace(GONE, reason=Reason.TEMPLATE_UNCHECKED), PENDING, False, id="its files are whole"),
     ],
 )
-def test_a_server_that_could_not_load_goes_while_the_folder_cannot_be_read(
+def test_a_server_that_has_not_loaded_goes_while_the_folder_cannot_be_served(
     fault: SourceFault, probe: Probe, stopped: bool
 ) -> None:
     one = engine(ONE, probe=probe)
     steps = plan_processes(Desired((ONE,)), Observed(sources={ONE.id: fault}, engines=(one,)))
     assert steps.stop == ((one.name,) if stopped else ())
+
+
+@pytest.mark.parametrize("pool", [{}, {"kind": "Embedding", "placement": {"pool": "encoders"}}], ids=["own", "pooled"])
+def test_an_engine_that_nobody_wants_goes_though_the_folder_cannot_be_served(pool: dict[str, Any]) -> None:
+    model = replace(desired_model(**pool), scaled=Scaled(engines=0, draining=bool(pool)))
+    one = engine(model, probe=UNLOADED)
+    steps = plan_processes(Desired((model,)), Observed(sources={model.id: GONE}, engines=(one,)))
+    assert steps.stop == (one.name,)
 
 
 def test_a_model_that_its_pool_could_not_load_is_left_to_the_pool() -> None:
