@@ -33,7 +33,7 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": b""})
 
 
-def left():
+def requests_and_connections():
     return [each for each in gc.get_objects() if isinstance(each, Request | HttpConnection)]
 
 
@@ -60,6 +60,12 @@ def no_collection(caplog):
 )
 @pytest.mark.usefixtures("no_collection")
 def test_nothing_of_a_request_that_is_over_waits_for_a_garbage_collection(sent, status):
+    before = requests_and_connections()  # of other tests
+    known = {id(each) for each in before}
+
+    def left():
+        return [each for each in requests_and_connections() if id(each) not in known]
+
     async def play():
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.settimeout(0)
