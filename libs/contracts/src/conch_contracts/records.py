@@ -301,6 +301,9 @@ class Engine(Record):
     """The namespace of whoever named its address, by which it is checked before it is dialled; None: Conch runs it."""
     slots: int = 64
     """Sequences that the gateway sends to this engine at once; more wait in the gateway's queue."""
+    outdated: bool = False
+    """Whether it was made from an earlier spec, or from earlier files, than its route tells of: it serves until another
+    one does, and what it answers is not kept."""
 
 
 class Heartbeat(Record):

@@ -188,7 +188,8 @@ def _routes(
             route, engines = _kept(known, claims[model.id]), _without(facts.digest, model, observed, engines)
         elif isinstance(facts, SourceFacts) and (fitting or not engines or known is None):
             started = _started_for(model, observed, fitting)
-            route, engines = made.make(model, facts, claims[model.id].kept, started), fitting
+            route = made.make(model, facts, claims[model.id].kept, started)
+            engines = _marked(model, facts, observed, fitting)
         elif known is not None:
             route = _kept(known, claims[model.id])
         elif facts is None and model.id in observed.routed:
@@ -214,10 +215,27 @@ def _fitting(
     started = [engine for engine in observed.engines_of(model.id) if engine.tokenizer not in (None, facts.digest)]
     if not started:
         return engines
-    recipe = engine_recipe(model, facts)
-    current_hash = None if recipe is None else spec_hash(recipe)
+    current_hash = _current_hash(model, facts)
     other = {engine.engine.grpc for engine in started if engine.engine.spec_hash != current_hash}
     return tuple(engine for engine in engines if engine.grpc not in other)
+
+
+def _marked(
+    model: DesiredModel, facts: SourceFacts, observed: Observed, engines: tuple[Engine, ...]
+) -> tuple[Engine, ...]:
+    """Return the engines of a route, those marked that were made from something else than the route is."""
+    outdated = set()
+    for engine in observed.engines_of(model.id):
+        made_here = engine.tokenizer is not None  # else the cluster has a hash of its own of what engines are made from
+        current = _current_hash(model, facts) if made_here else observed.specs.get(model.id)
+        if current is not None and engine.engine.spec_hash != current:
+            outdated.add(engine.engine.grpc)
+    return tuple(one.model_copy(update={"outdated": True}) if one.grpc in outdated else one for one in engines)
+
+
+def _current_hash(model: DesiredModel, facts: SourceFacts) -> str | None:
+    recipe = engine_recipe(model, facts)
+    return None if recipe is None else spec_hash(recipe)
 
 
 def _without(

@@ -35,8 +35,8 @@ def start_faults(
 ) -> list[Fault | None]:
     """Return why each of these engines does not start, and why others cannot be made; None for one that may answer.
 
-    `answered`: of each, the incarnation that last answered. One that answered and then ended, or fell silent, has not
-    failed to start: it is started again, and may well answer. One that is not started again counts only
+    `answered`: of each, the incarnation that last answered. One that answered and then ended, fell silent or gives
+    errors has not failed to start: it is started again, and may well answer. One that is not started again counts only
     while no other is there, and one may be made.
     """
     rejected, engines = observed.rejected.get(model.id), [*engines]
@@ -77,7 +77,5 @@ def outlasts_a_pause(failure: Fault | None) -> bool:
 
 
 def _is_refused(engine: ObservedEngine, *, has_answered: bool) -> bool:
-    verdict = engine.probe.verdict
-    if verdict is ProbeVerdict.FAILING or (verdict is ProbeVerdict.DEAD and not has_answered):
-        return engine.probe.reason not in (*ON_THE_WAY, Reason.ENGINE_UNREACHABLE)
-    return False
+    fails = engine.probe.verdict in (ProbeVerdict.FAILING, ProbeVerdict.DEAD)
+    return fails and not has_answered and engine.probe.reason not in (*ON_THE_WAY, Reason.ENGINE_UNREACHABLE)

@@ -101,6 +101,17 @@ async def test_a_request_whose_model_starts_an_engine_waits_behind_no_equal_one_
     assert (answer.status, answer.headers[b"x-conch-cache"]) == (200, b"hit"), "what is kept needs no engine"
 
 
+async def test_what_an_engine_of_the_version_before_answers_is_not_kept_for_the_next_one() -> None:
+    model, store = route(kind=ModelKind.EMBEDDING, encoder=EncoderProfile(cache_ttl_s=60, version="2")), FakeStore()
+    scripts = {PREPARE_ROWS_PATH: rows(3), ENCODE_PATH: answered(VECTORS)}
+    served = gateway(scripts, known=snapshot(model, engines=(Engine(grpc=ENGINE, outdated=True),)), store=store)
+    assert (await served.client.post("/v1/embeddings", {"input": "hi"})).status == 200
+    assert store.kept == {}
+    served.learn(snapshot(model, engines=(Engine(grpc=ENGINE),)))
+    assert (await served.client.post("/v1/embeddings", {"input": "hi"})).headers[b"x-conch-cache"] == b"miss"
+    assert len(store.kept) == 1
+
+
 async def test_what_the_next_version_answers_is_not_kept_for_the_one_before() -> None:
     def model(version: str) -> Route:
         encoder = EncoderProfile(cache_ttl_s=60, version=version)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from conch_contracts.conditions import Reason
+from conch_contracts.names import Digest
 from conch_operator.reconcile.engine_steps import engine_recipe
 from conch_operator.reconcile.plan import Plan, Planner, plan_processes, plan_workloads
 from conch_operator.state import (
@@ -104,6 +105,15 @@ def test_a_route_lists_only_engines_that_answer_and_stay() -> None:
     engines = [engine(ONE, 0), engine(ONE, 1), engine(ONE, 2, probe=PENDING)]
     _, routed = planned(desired_model(replicas=1), engines).routes[ONE.id]
     assert [record.grpc for record in routed] == ["127.0.0.1:9000"]
+
+
+@pytest.mark.parametrize("tokenizer", [FACTS.digest, None], ids=["started here", "started by the cluster"])
+def test_a_route_tells_which_engines_were_made_from_what_was_before(tokenizer: Digest | None) -> None:
+    old, new = (replace(engine(model, index), tokenizer=tokenizer) for index, model in enumerate((OLD, ONE)))
+    specs = {} if tokenizer else {ONE.id: new.engine.spec_hash}
+    observed = Observed(sources={ONE.id: FACTS}, engines=(old, new), specs=specs)
+    _, routed = plan_processes(Desired((desired_model(replicas=2),)), observed).routes[ONE.id]
+    assert {record.grpc: record.outdated for record in routed} == {old.engine.grpc: True, new.engine.grpc: False}
 
 
 def test_a_model_without_ready_engine_keeps_its_route() -> None:

@@ -231,6 +231,19 @@ async def test_nobody_waits_for_a_model_whose_folder_has_gone(scene: Scene) -> N
     assert (await scene.lives(LONGER_THAN_REST_S)).wanted_replicas == 0
 
 
+async def test_requests_wait_for_an_engine_that_errs_after_it_answered_until_its_next_start_fails(scene: Scene) -> None:
+    await scene.lives(5, held=1)
+    ((name, engine),) = scene.world.cluster.running.items()
+    scene.nobody_answers()
+    scene.world.willing.cause = NoAnswer(Reason.ENGINE_PROBE_FAILED, "CUDA error")
+    await scene.lives(2, held=1)
+    assert scene.addresses == []
+    assert (scene.route.wakes, scene.route.start_failed) == (True, None)
+    scene.world.cluster.running[name] = replace(engine, incarnation=engine.incarnation + 1)
+    await scene.lives(2, held=1)
+    assert scene.route.start_failed is not None
+
+
 async def could_not_load(scene: Scene) -> Path:
     """Wake a model at rest whose folder has gone when its server loads it; return where the folder is now."""
     await woken_in_vain(scene)

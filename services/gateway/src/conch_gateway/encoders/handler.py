@@ -208,7 +208,8 @@ class EncoderHandler:
 
         def message(engine: Engine) -> bytes:
             if computation is not None:  # the key is that of the model as it was when the request came
-                computation.begins(may_be_kept=self._dispatch.has_files_of(job.resolved.route))
+                keeps = not engine.outdated and self._dispatch.has_files_of(job.resolved.route)
+                computation.begins(may_be_kept=keeps)
             return job.message(engine, max(0.001, deadline - time.monotonic()))
 
         def failed() -> None:
