@@ -85,8 +85,8 @@ class Cadence:
     """How long one that has answered before may answer with errors alone until it counts as dead: after one fault of a
     GPU a process fails at everything."""
     reload_s: float = 30.0
-    """How long a server stays that could not load its model, which it never tries again by itself, or that has answered
-    with errors alone since it was first asked."""
+    """How long a server stays that could not load its model, which it never tries again by itself, or that has given
+    errors alone since it was first asked, or while it streamed to others."""
 
 
 ON_CLUSTER = Cadence(reload_s=660.0)
@@ -219,9 +219,11 @@ class _Judge:
         return self._dead(error)
 
     def _errs_for_good(self, reason: Reason, for_s: float) -> bool:
-        if reason is Reason.ENGINE_PROBE_FAILED and self._has_answered:
-            return for_s >= self._cadence.refusal_s and not self._is_streaming()
-        return reason in (Reason.ENGINE_LOAD_FAILED, Reason.ENGINE_PROBE_FAILED) and for_s >= self._cadence.reload_s
+        if reason not in (Reason.ENGINE_LOAD_FAILED, Reason.ENGINE_PROBE_FAILED):
+            return False
+        if reason is Reason.ENGINE_PROBE_FAILED and self._has_answered and not self._is_streaming():
+            return for_s >= self._cadence.refusal_s
+        return for_s >= self._cadence.reload_s
 
     def _dead(self, error: NoAnswer) -> Probe:
         message = str(error)

@@ -98,6 +98,7 @@ async def test_an_engine_that_streams_to_nobody_any_more_has_its_patience_again(
         pytest.param([None, ERROR, None], 5, False, ProbeVerdict.READY, id="it answers again"),
         pytest.param([None, ERROR, SILENT, ERROR], 5, False, ProbeVerdict.FAILING, id="a silence between errors"),
         pytest.param([None, ERROR, ERROR], 5, True, ProbeVerdict.FAILING, id="it streams to others"),
+        pytest.param([None, ERROR, ERROR], 30, True, ProbeVerdict.DEAD, id="it streams to others, and errs for long"),
         pytest.param([ERROR, ERROR], 5, False, ProbeVerdict.FAILING, id="nobody has seen it answer"),
         pytest.param([ERROR, ERROR], 30, False, ProbeVerdict.DEAD, id="nobody has, for long"),
         pytest.param([UNREACHABLE, UNREACHABLE], 30, False, ProbeVerdict.FAILING, id="it is not there"),
