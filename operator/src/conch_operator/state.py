@@ -197,6 +197,8 @@ class SourceFault(Fault):
 
     is_of_now: bool = False
     """Whether the folder is read in each round; else this is what the last engine's agent has found."""
+    folder: Path | None = field(default=None, compare=False)
+    """Which folder that is, where it is read in each round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +303,8 @@ class ClusterEngine:
     """How much memory it takes, as measured; None where nobody does."""
     pool: PoolId | None = None
     """In whose server it is, on a cluster that makes other engines by itself."""
+    folder: Path | None = None
+    """The model folder that it loads; None where nobody says."""
     comes_back: bool = True
     """Whether the cluster starts it again when it has ended; else another one takes its place."""
 

@@ -56,7 +56,7 @@ class FakeCluster:
             fault = self.broken.get(new.model)
             phase = EnginePhase.RUNNING if fault is None else EnginePhase.BLOCKED
             engine = ClusterEngine(new.name, new.model, new.spec_hash, new.contract, phase, address, 1, fault=fault)
-            self.running[new.name] = engine
+            self.running[new.name] = replace(engine, folder=new.recipe.folder)
             self.tokenizers[new.name] = new.tokenizer
         for name in steps.restart:
             self.running[name] = replace(self.running[name], incarnation=self.running[name].incarnation + 1)

@@ -100,7 +100,7 @@ class KnownModel:
     def is_due(self, now_s: float) -> bool:
         """Return whether it is to come in although nobody waits for it: to stay, or to show whether it loads."""
         wanted = self.pinned or self.proven != self.spec or self.failure is not None
-        return wanted and self.may_be_tried(now_s)
+        return wanted and self.spec is not None and self.may_be_tried(now_s)
 
     @property
     def cause(self) -> str:

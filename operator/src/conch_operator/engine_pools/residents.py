@@ -131,8 +131,9 @@ class Residents(BackgroundLoops):
     def _read(self, known: KnownModel, observed: Observed) -> None:
         """Take over what the model's folder and spec say now."""
         facts = observed.sources.get(known.deployed.id)
-        if isinstance(facts, SourceFault) and facts.is_of_now and known.place is Place.OUT:
-            known.spec, known.failure = None, facts  # until the folder is back: nobody tries to load it in vain
+        if isinstance(facts, SourceFault) and _is_away(facts) and known.place is Place.OUT:
+            # Until the folder is back nobody tries to load it in vain, and it waits for no room.
+            known.spec, known.failure, known.waits_since_s = None, facts, None
         recipe = engine_recipe(known.deployed, facts) if isinstance(facts, SourceFacts) else None
         if recipe is None or not isinstance(facts, SourceFacts):
             return
@@ -309,6 +310,11 @@ def _said_of(model: DesiredModel, before: Statuses) -> ModelStatus | None:
     if status is None or not status.holds(ConditionType.ENGINE_READY):
         return None
     return status if 0 < model.generation == status.observed_generation else None
+
+
+def _is_away(fault: SourceFault) -> bool:
+    """Return whether a folder cannot be served now, by what may be wrong for longer than a moment."""
+    return fault.is_of_now and fault.reason is not Reason.TEMPLATE_UNCHECKED
 
 
 def _use_of(members: Iterable[KnownModel]) -> PoolInUse:

@@ -113,6 +113,7 @@ class LocalEngines:
                 grpc=engine.ports.grpc(),
                 incarnation=engine.process.incarnation,
                 detail=engine.process.detail,
+                folder=engine.component.recipe.folder,
             )
             for engine in self._engines.values()
         )

@@ -42,10 +42,11 @@ Stamps = tuple[tuple[str, tuple[int, int] | None], ...]
 
 def read_source(model: DesiredModel, folder: Path | None = None) -> SourceFacts | SourceFault:
     """Return what a model's folder says, or why it cannot be served; by default that of `spec.source.path`."""
+    folder = folder or folder_of(model)
     try:
-        return _facts(model, folder or folder_of(model))
+        return _facts(model, folder)
     except SourceError as error:
-        return SourceFault(error.reason, str(error), is_of_now=True)
+        return SourceFault(error.reason, str(error), is_of_now=True, folder=folder)
 
 
 def folder_of(model: DesiredModel) -> Path:

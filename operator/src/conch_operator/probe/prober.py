@@ -196,8 +196,9 @@ class _Judge:
 
     def failed(self, error: NoAnswer) -> Probe:
         """Return the verdict on an engine that has not answered, or not as it should."""
-        if self._has_answered and error.busy:
-            return self.answered()  # who is full works
+        if error.busy:  # who is full works
+            full = Probe(ProbeVerdict.FAILING, error.reason, str(error))
+            return self.answered() if self._has_answered or self._is_streaming() else full
         if error.silent:
             return self._silent(error)
         self._silences = 0
@@ -208,15 +209,14 @@ class _Judge:
         return Probe(ProbeVerdict.FAILING, error.reason, str(error))
 
     def _silent(self, error: NoAnswer) -> Probe:
-        self._errs = None
         if self._is_streaming():
             return self.answered()  # the request waits behind others in its line
         self._silences += 1
-        if not self._has_answered:
-            return Probe(ProbeVerdict.FAILING, error.reason, str(error))
-        if self._silences < self._cadence.patience:
+        if self._has_answered and self._silences >= self._cadence.patience:
+            return self._dead(error)
+        if self._has_answered and self._errs is None:
             return Probe(ProbeVerdict.READY, Reason.READY)  # One late answer under load is no verdict.
-        return self._dead(error)
+        return Probe(ProbeVerdict.FAILING, error.reason, str(error))
 
     def _errs_for_good(self, reason: Reason, for_s: float) -> bool:
         if reason not in (Reason.ENGINE_LOAD_FAILED, Reason.ENGINE_PROBE_FAILED):

@@ -30,6 +30,8 @@ from conch_operator.state import (
 
 _BEFORE_A_LOAD = (Reason.ENGINE_STARTING, Reason.ENGINE_UNREACHABLE, Reason.ENGINE_LOAD_FAILED)
 """What a probe says of a server that has not loaded its model."""
+_OF_AN_ENGINE = (Reason.FOLDER_MISSING, Reason.FILES_MISSING, Reason.FILES_INVALID)
+"""What may be wrong with the files that an engine loads."""
 SURGE = 1
 """Engines beyond the wanted number while a spec is being replaced."""
 
@@ -76,10 +78,13 @@ def _without_folder(model: DesiredModel, fault: SourceFault | None, present: Seq
     staying = tuple(one for one in present if one.stays)
     if model.replicas == 0:
         return EngineSteps(remove=staying, why=tuple(f"{one.name}: more engines run than wanted" for one in staying))
-    pooled = model.deployment.pool_id is not None
-    if pooled or fault is None or not fault.is_of_now or fault.reason is Reason.TEMPLATE_UNCHECKED:
+    if fault is None or not fault.is_of_now or fault.reason not in _OF_AN_ENGINE:
         return EngineSteps()
-    vain = tuple(one for one in staying if not one.ready and one.probe.reason in _BEFORE_A_LOAD)
+    vain = tuple(
+        one
+        for one in staying
+        if one.engine.folder == fault.folder and not one.ready and one.probe.reason in _BEFORE_A_LOAD
+    )
     return EngineSteps(remove=vain, why=tuple(f"{one.name}: its model's folder cannot be served" for one in vain))
 
 

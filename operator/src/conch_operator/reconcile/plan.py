@@ -88,7 +88,7 @@ def plan_processes(desired: Desired, observed: Observed, known: KnownRoutes | No
         restart=tuple(engine.name for step in steps for engine in step.restart),
         stop=tuple(engine.name for engine in remove if engine.withdrawn or not engine.ready),
         withdraw=(*(engine.name for engine in remove if engine.ready and not engine.withdrawn), *draining),
-        routes=_routes(served, claims, observed, leaving, known or KnownRoutes())
+        routes=_routes(served, claims, observed, leaving, known or KnownRoutes(), _current_hash)
         | _untouched(desired, observed, leaving),
         specs=_specs(served, observed),
         pools=desired.pools,
@@ -116,6 +116,12 @@ def plan_workloads(desired: Desired, observed: Observed, known: KnownRoutes | No
     draining = _draining(served, observed)
     leaving = frozenset(engine.name for engine in (*ending, *remove)) | draining
     serving = {engine.engine.model for engine in observed.engines if engine.ready}
+
+    def current_hash(model: DesiredModel, facts: SourceFacts) -> str | None:
+        """Return that of pods, which the cluster has told, or of a model in a pool."""
+        lone = model.deployment.pool_id is None
+        return observed.specs.get(model.id) if lone else _current_hash(model, facts)
+
     dead = [engine for engine in observed.engines if is_dead(engine, others_serve=engine.engine.model in serving)]
     return Plan(
         models=desired.models,
@@ -128,7 +134,7 @@ def plan_workloads(desired: Desired, observed: Observed, known: KnownRoutes | No
             *(engine.name for engine in remove if engine.withdrawn or not engine.ready),
         ),
         withdraw=tuple(leaving),
-        routes=_routes(served, claims, observed, leaving, known or KnownRoutes())
+        routes=_routes(served, claims, observed, leaving, known or KnownRoutes(), current_hash)
         | _untouched(desired, observed, leaving),
         specs=_specs(placed, observed),
         pools=desired.pools,
@@ -175,6 +181,7 @@ def _routes(
     observed: Observed,
     leaving: frozenset[EngineName],
     made: KnownRoutes,
+    current_hash: Callable[[DesiredModel, SourceFacts], str | None],
 ) -> dict[ModelId, RoutedModel]:
     """Return the complete list of routes; a model whose folder or tokenizer cannot be had keeps the one that it has."""
     routes: dict[ModelId, RoutedModel] = {}
@@ -189,11 +196,11 @@ def _routes(
         elif isinstance(facts, SourceFacts) and (fitting or not engines or known is None):
             started = _started_for(model, observed, fitting)
             route = made.make(model, facts, claims[model.id].kept, started)
-            engines = _marked(model, facts, observed, fitting)
+            engines = _marked(model, current_hash(model, facts), observed, fitting)
         elif known is not None:
-            route = _kept(known, claims[model.id])
+            route, engines = _kept(known, claims[model.id]), _marked_as_before(model, observed, engines)
         elif facts is None and model.id in observed.routed:
-            route = observed.routed[model.id][0]
+            route, engines = observed.routed[model.id][0], _marked_as_before(model, observed, engines)
         else:
             continue
         routes[model.id] = (made.with_scaling(route, model), engines)
@@ -221,15 +228,21 @@ def _fitting(
 
 
 def _marked(
-    model: DesiredModel, facts: SourceFacts, observed: Observed, engines: tuple[Engine, ...]
+    model: DesiredModel, current: str | None, observed: Observed, engines: tuple[Engine, ...]
 ) -> tuple[Engine, ...]:
-    """Return the engines of a route, those marked that were made from something else than the route is."""
-    outdated = set()
-    for engine in observed.engines_of(model.id):
-        made_here = engine.tokenizer is not None  # else the cluster has a hash of its own of what engines are made from
-        current = _current_hash(model, facts) if made_here else observed.specs.get(model.id)
-        if current is not None and engine.engine.spec_hash != current:
-            outdated.add(engine.engine.grpc)
+    """Return the engines of a route, those marked that were made from something else than the route is.
+
+    `current` is the hash of what engines are made from now, None where it is not known.
+    """
+    if current is None:
+        return engines
+    outdated = {one.engine.grpc for one in observed.engines_of(model.id) if one.engine.spec_hash != current}
+    return tuple(one.model_copy(update={"outdated": True}) if one.grpc in outdated else one for one in engines)
+
+
+def _marked_as_before(model: DesiredModel, observed: Observed, engines: tuple[Engine, ...]) -> tuple[Engine, ...]:
+    """Return the engines of a route that stays as it is, marked as they were."""
+    outdated = {engine.grpc for engine in observed.held_engines.get(model.id, ()) if engine.outdated}
     return tuple(one.model_copy(update={"outdated": True}) if one.grpc in outdated else one for one in engines)
 
 

@@ -196,8 +196,9 @@ class Autoscaler(BackgroundLoops):
             known.patience_from_s = now
         self._watch_wish(known, engines, now)
         known.storable = _is_storable(model, observed) if observed.registry_answered else known.storable
-        could_not_start, known.unreadable = known.cannot_start, source_failure(model, observed)
-        is_back = could_not_start and isinstance(observed.sources.get(model.id), SourceFacts)
+        known.unreadable = source_failure(model, observed)
+        is_back = known.was_away and isinstance(observed.sources.get(model.id), SourceFacts)
+        known.was_away = known.cannot_start or (known.was_away and not is_back)
         if is_back:
             known.patience_from_s = now
         known.answered = {

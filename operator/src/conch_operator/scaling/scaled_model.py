@@ -46,6 +46,8 @@ class ScaledModel:
     """Whether only an engine of an earlier spec has answered."""
     unreadable: Fault | None = None
     """What is wrong with the folder."""
+    was_away: bool = False
+    """Whether the folder could not be served, and has not been read since."""
     storable: bool = True
     """Whether the registry holds all that a request needs while no engine runs."""
     failure: Fault | None = None

@@ -77,5 +77,8 @@ def outlasts_a_pause(failure: Fault | None) -> bool:
 
 
 def _is_refused(engine: ObservedEngine, *, has_answered: bool) -> bool:
-    fails = engine.probe.verdict in (ProbeVerdict.FAILING, ProbeVerdict.DEAD)
-    return fails and not has_answered and engine.probe.reason not in (*ON_THE_WAY, Reason.ENGINE_UNREACHABLE)
+    if engine.probe.verdict not in (ProbeVerdict.FAILING, ProbeVerdict.DEAD):
+        return False
+    if engine.probe.reason is Reason.ENGINE_LOAD_FAILED:
+        return True
+    return not has_answered and engine.probe.reason not in (*ON_THE_WAY, Reason.ENGINE_UNREACHABLE)

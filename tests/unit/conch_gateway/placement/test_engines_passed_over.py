@@ -42,7 +42,8 @@ async def test_an_engine_that_takes_requests_again_is_passed_over_no_more(monkey
         assert all(task.done() for task in taken)
 
 
-async def test_who_tries_an_engine_and_goes_away_leaves_the_trial_to_the_next():
+async def test_who_tries_an_engine_and_goes_away_keeps_the_others_from_it_for_a_moment_only(monkeypatch):
+    monkeypatch.setattr(model_queue, "TRIAL_S", 0.05)
     queues = admission(engine("a", slots=4))
     refused = await queues.slot(MODEL, POLICY)
     with refused:

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import Digest
 from conch_operator.reconcile.engine_steps import engine_recipe
 from conch_operator.reconcile.plan import Plan, Planner, plan_processes, plan_workloads
 from conch_operator.state import (
@@ -107,13 +106,27 @@ def test_a_route_lists_only_engines_that_answer_and_stay() -> None:
     assert [record.grpc for record in routed] == ["127.0.0.1:9000"]
 
 
-@pytest.mark.parametrize("tokenizer", [FACTS.digest, None], ids=["started here", "started by the cluster"])
-def test_a_route_tells_which_engines_were_made_from_what_was_before(tokenizer: Digest | None) -> None:
-    old, new = (replace(engine(model, index), tokenizer=tokenizer) for index, model in enumerate((OLD, ONE)))
-    specs = {} if tokenizer else {ONE.id: new.engine.spec_hash}
-    observed = Observed(sources={ONE.id: FACTS}, engines=(old, new), specs=specs)
-    _, routed = plan_processes(Desired((desired_model(replicas=2),)), observed).routes[ONE.id]
+def test_a_route_tells_which_engines_were_made_from_what_was_before() -> None:
+    old, new = engine(OLD, 0), engine(ONE, 1)
+    observed = Observed(sources={ONE.id: FACTS}, engines=(old, new))
+    route, routed = plan_processes(Desired((desired_model(replicas=2),)), observed).routes[ONE.id]
     assert {record.grpc: record.outdated for record in routed} == {old.engine.grpc: True, new.engine.grpc: False}
+    gone = replace(observed, sources={ONE.id: GONE}, routes={ONE.id: route}, held_engines={ONE.id: routed})
+    _, kept = plan_processes(Desired((desired_model(replicas=2),)), gone).routes[ONE.id]
+    assert kept == routed, "while nothing more is known of it"
+
+
+@pytest.mark.parametrize("told", ["pods-2", None])
+def test_a_cluster_tells_which_pods_were_made_from_what_was_before(told: str | None) -> None:
+    pods = [engine(TWO, index) for index in range(2)]
+    old, new = (
+        replace(pod, engine=replace(pod.engine, spec_hash=f"pods-{number}"), tokenizer=FACTS.digest)
+        for number, pod in enumerate(pods, 1)
+    )
+    specs = {} if told is None else {TWO.id: told}
+    observed = Observed(sources={TWO.id: FACTS}, engines=(old, new), specs=specs)
+    _, routed = plan_workloads(Desired((TWO,)), observed).routes[TWO.id]
+    assert [record.outdated for record in routed] == [told is not None, False]
 
 
 def test_a_model_without_ready_engine_keeps_its_route() -> None:
@@ -133,7 +146,8 @@ def test_engines_go_on_while_the_folder_cannot_be_read() -> None:
     assert len(engines) == 1
 
 
-GONE = SourceFault(Reason.FOLDER_MISSING, "gone", is_of_now=True)
+FOLDER = FACTS.folder
+GONE = SourceFault(Reason.FOLDER_MISSING, "gone", is_of_now=True, folder=FOLDER)
 UNREACHABLE = Probe(ProbeVerdict.FAILING, Reason.ENGINE_UNREACHABLE, "Nothing answers.")
 WRONG = Probe(ProbeVerdict.FAILING, Reason.ENGINE_PROBE_FAILED, "boom")
 
@@ -147,13 +161,15 @@ WRONG = Probe(ProbeVerdict.FAILING, Reason.ENGINE_PROBE_FAILED, "boom")
         pytest.param(GONE, READY, False, id="it serves"),
         pytest.param(GONE, WRONG, False, id="it has loaded"),
         pytest.param(SourceFault(Reason.FOLDER_MISSING, "gone"), UNLOADED, False, id="its agent said so, once"),
-        pytest.param(replace(GONE, reason=Reason.TEMPLATE_UNCHECKED), PENDING, False, id="its files are whole"),
+        pytest.param(replace(GONE, reason=Reason.TEMPLATE_INVALID), PENDING, False, id="its files are whole"),
+        pytest.param(replace(GONE, folder=FOLDER / "typo"), PENDING, False, id="it was made from another folder"),
     ],
 )
 def test_a_server_that_has_not_loaded_goes_while_the_folder_cannot_be_served(
     fault: SourceFault, probe: Probe, stopped: bool
 ) -> None:
     one = engine(ONE, probe=probe)
+    one = replace(one, engine=replace(one.engine, folder=FOLDER))
     steps = plan_processes(Desired((ONE,)), Observed(sources={ONE.id: fault}, engines=(one,)))
     assert steps.stop == ((one.name,) if stopped else ())
 

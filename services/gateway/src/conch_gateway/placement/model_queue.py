@@ -23,7 +23,7 @@ NO_ENGINE_RETRY_S = 5.0
 QUEUE_RETRY_S = 1.0
 PASSED_OVER_S = 0.5
 """How long nobody is sent to an engine that could not take a request."""
-TRIAL_S = 3.0
+TRIAL_S = 6.0
 """How long one request alone tries such an engine: a connection that cannot be made is given up before that, and an
 answer that comes whole says only at its end that it was taken."""
 
@@ -235,9 +235,6 @@ class ModelQueue:
         self.taken[engine.grpc] -= slots_for(engine, sequences)
         if self.taken[engine.grpc] <= 0:
             del self.taken[engine.grpc]
-        passed = self._passed_over.get(engine.grpc)
-        if passed is not None and passed.trial is not None:
-            self.refused(engine)  # whoever tried it has not learnt anything
         self.ended_at = self.clock()
         if self.others is not None:
             self._leave_to_others(engine.grpc, self.others)
