@@ -103,17 +103,20 @@ def test_a_killed_engine_is_started_again(conch: ConchUp) -> None:
     assert ask(conch)
 
 
-def test_a_model_whose_engine_could_not_load_serves_as_soon_as_its_files_are_back(tmp_path: Path) -> None:
+def test_a_model_whose_engine_ended_without_its_files_serves_as_soon_as_they_are_back(tmp_path: Path) -> None:
     folder, away, file = tmp_path / "chat", tmp_path / "away", tmp_path / "models.yaml"
     shutil.copytree(EXAMPLE.parent / "tiny-chat", folder)
     file.write_text(re.sub(r"path: .*", f"path: {folder}", EXAMPLE.read_text()))
 
+    def source_fault() -> str:
+        conditions = status(conch)["models"][0]["conditions"]
+        return next(str(one["message"]) for one in conditions if one["type"] == "SourceReady")
+
     with ConchUp(tmp_path / "state", file) as conch:
         folder.rename(away)
         conch.process("tritonserver").kill()
-        (log,) = (conch.state / "logs").glob("tiny-chat-*.log")
-        wait_until(lambda: "failed to load" in log.read_text(), "the failure to load")
-        wait_until(lambda: not conch.runs("tritonserver"), "the end of a server that never looks again")
+        wait_until(lambda: "does not exist" in source_fault(), "the missing folder")
+        wait_until(lambda: not conch.runs("tritonserver"), "the end of a server that would never look again")
         away.rename(folder)
         wait_until(lambda: ready_replicas(conch) == 1, "the engine's return")
         assert ask(conch)
