@@ -12,11 +12,16 @@ MODEL = ModelId("local/tiny-chat")
 POLICY = RoutingPolicy(queue_max=2, queue_wait_s=5)
 
 
+async def refuse_one(queues):
+    """Have the engine refuse the next request."""
+    slot = await queues.slot(MODEL, POLICY)
+    with slot:
+        slot.refused()
+
+
 async def test_an_engine_that_could_not_take_a_request_is_tried_by_one_at_a_time_until_it_takes_one():
     queues = admission(engine("a", slots=4))
-    refused = await queues.slot(MODEL, POLICY)
-    with refused:
-        refused.refused()
+    await refuse_one(queues)
     waiting = [asyncio.create_task(queues.slot(MODEL, POLICY)) for _ in range(2)]
     await turns()
     assert queues.waiting() == {MODEL: 2}
@@ -45,9 +50,7 @@ async def test_an_engine_that_takes_requests_again_is_passed_over_no_more(monkey
 async def test_who_tries_an_engine_and_goes_away_keeps_the_others_from_it_for_a_moment_only(monkeypatch):
     monkeypatch.setattr(model_queue, "TRIAL_S", 0.05)
     queues = admission(engine("a", slots=4))
-    refused = await queues.slot(MODEL, POLICY)
-    with refused:
-        refused.refused()
+    await refuse_one(queues)
     waiting = [asyncio.create_task(queues.slot(MODEL, POLICY)) for _ in range(2)]
     with await asyncio.wait_for(waiting[0], 60):
         pass  # without a word
@@ -57,9 +60,7 @@ async def test_who_tries_an_engine_and_goes_away_keeps_the_others_from_it_for_a_
 
 async def test_an_engine_that_is_new_to_the_registry_has_refused_nothing():
     queues = admission(engine("a"))
-    refused = await queues.slot(MODEL, POLICY)
-    with refused:
-        refused.refused()
+    await refuse_one(queues)
     queues.apply(snapshot(engines=()))
     queues.apply(snapshot(engines=(engine("a"),)))
     taken = asyncio.create_task(queues.slot(MODEL, POLICY))
@@ -83,9 +84,7 @@ async def test_a_long_answer_that_comes_whole_keeps_the_others_from_the_engine_f
     monkeypatch.setattr(model_queue, "PASSED_OVER_S", 0.01)
     monkeypatch.setattr(model_queue, "TRIAL_S", 0.05)
     queues = admission(engine("a", slots=4))
-    refused = await queues.slot(MODEL, POLICY)
-    with refused:
-        refused.refused()
+    await refuse_one(queues)
     waiting = [asyncio.create_task(queues.slot(MODEL, POLICY)) for _ in range(2)]
     with await asyncio.wait_for(waiting[0], 60), await asyncio.wait_for(waiting[1], 60):
         pass  # while the first says nothing
@@ -94,13 +93,9 @@ async def test_a_long_answer_that_comes_whole_keeps_the_others_from_the_engine_f
 async def test_an_engine_that_refuses_late_in_its_trial_is_passed_over_once_more(monkeypatch):
     monkeypatch.setattr(model_queue, "PASSED_OVER_S", 0.01)
     queues = admission(engine("a", slots=4))
-    refused = await queues.slot(MODEL, POLICY)
-    with refused:
-        refused.refused()
+    await refuse_one(queues)
     monkeypatch.setattr(model_queue, "PASSED_OVER_S", 3600)
-    trying = await queues.slot(MODEL, POLICY)
-    with trying:
-        trying.refused()
+    await refuse_one(queues)
     waiting = asyncio.create_task(queues.slot(MODEL, POLICY))
     await asyncio.sleep(0.05)
     assert not waiting.done()

@@ -48,16 +48,6 @@ class Waiter:
     """Whether it waits for an engine to start, and not only for a free one."""
 
 
-@dataclass(slots=True)
-class _PassedOver:
-    """What is known of an engine that could not take a request."""
-
-    pause: asyncio.TimerHandle | None = None
-    """Until when nobody is sent there; None: it may be tried."""
-    trial: asyncio.TimerHandle | None = None
-    """Until when whoever tries it must have been refused, else it takes requests; None: nobody tries it."""
-
-
 def _nobody() -> None:
     """Hear of a change that concerns nobody."""
 
@@ -92,7 +82,9 @@ class ModelQueue:
     """When the last engine vanished; None: there is one, or never was."""
     ended_at: float | None = None
     """When a request last gave its slots back; None: none has."""
-    _passed_over: dict[EngineAddress, _PassedOver] = field(default_factory=dict)
+    _passed_over: dict[EngineAddress, asyncio.TimerHandle | None] = field(default_factory=dict)
+    """Engines that could not take a request: until when nobody is sent there, or nobody but the one who tries it; None:
+    the next one may try it."""
     _left: set[EngineAddress] = field(default_factory=set)
     """Engines of which a slot is left to other gateways at this moment."""
 
@@ -149,7 +141,7 @@ class ModelQueue:
         self._stop_passing_over(engine.grpc)
         if any(each.grpc == engine.grpc for each in self.engines):
             pause = asyncio.get_running_loop().call_later(PASSED_OVER_S, self._may_be_tried, engine.grpc)
-            self._passed_over[engine.grpc] = _PassedOver(pause)
+            self._passed_over[engine.grpc] = pause
 
     def accepted(self, engine: Engine) -> None:
         """Note that an engine takes requests."""
@@ -158,18 +150,16 @@ class ModelQueue:
             self.serve()
 
     def _stop_passing_over(self, address: EngineAddress) -> None:
-        passed = self._passed_over.pop(address, None)
-        for timer in () if passed is None else (passed.pause, passed.trial):
-            if timer is not None:
-                timer.cancel()
+        timer = self._passed_over.pop(address, None)
+        if timer is not None:
+            timer.cancel()
 
     def _may_be_tried(self, address: EngineAddress) -> None:
-        self._passed_over[address] = _PassedOver()
+        self._passed_over[address] = None
         self.serve()
 
     def _is_passed_over(self, engine: Engine) -> bool:
-        passed = self._passed_over.get(engine.grpc)
-        return passed is not None and (passed.pause is not None or passed.trial is not None)
+        return self._passed_over.get(engine.grpc) is not None
 
     def free_engine(self, without: frozenset[EngineAddress], claim: Claim) -> Engine | None:
         """Return the engine with the smallest share of its slots taken, or None when none has enough free.
@@ -225,9 +215,9 @@ class ModelQueue:
     def take(self, engine: Engine, sequences: int) -> None:
         """Take the slots for so many sequences."""
         self.taken[engine.grpc] += slots_for(engine, sequences)
-        passed = self._passed_over.get(engine.grpc)
-        if passed is not None:
-            passed.trial = asyncio.get_running_loop().call_later(TRIAL_S, self.accepted, engine)
+        if engine.grpc in self._passed_over:
+            trial = asyncio.get_running_loop().call_later(TRIAL_S, self.accepted, engine)
+            self._passed_over[engine.grpc] = trial
         self.changed()
 
     def give_back(self, engine: Engine, sequences: int) -> None:
