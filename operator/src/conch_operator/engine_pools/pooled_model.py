@@ -217,11 +217,14 @@ class PooledModel:
 
     async def _stay(self, run: int) -> None:
         """Return when the model is to be unloaded, or the server's run is over."""
+        await self._until_over(run)
+        if not self._stopping.is_set():
+            self._enter(EnginePhase.STARTING)
+
+    async def _until_over(self, run: int) -> None:
         while self._server.is_on(run) and not (self._stopping.is_set() or self._restarting.is_set()):
             self._woken.clear()
             await self._woken.wait()
-        if not self._stopping.is_set():
-            self._enter(EnginePhase.STARTING)
 
     async def _end_of(self, run: int) -> None:
         """Wait a moment for the end of a run whose server does not answer: it is seen later than its silence.
@@ -230,9 +233,7 @@ class PooledModel:
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(END_SEEN_S):
-                while self._server.is_on(run) and not self._stopping.is_set():
-                    self._woken.clear()
-                    await self._woken.wait()
+                await self._until_over(run)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[bool]:

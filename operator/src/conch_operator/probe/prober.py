@@ -177,6 +177,9 @@ class Prober:
         return max(self._cadence.starting_s, len(self._starting) / self._cadence.starting_per_s)
 
 
+_READY = Probe(ProbeVerdict.READY, Reason.READY)
+
+
 class _Judge:
     """Judges one incarnation of an engine: what it has answered so far says what it means when it does not."""
 
@@ -192,13 +195,12 @@ class _Judge:
     def answered(self) -> Probe:
         """Return the verdict on an engine that has answered."""
         self._has_answered, self._silences, self._errs = True, 0, None
-        return Probe(ProbeVerdict.READY, Reason.READY)
+        return _READY
 
     def failed(self, error: NoAnswer) -> Probe:
         """Return the verdict on an engine that has not answered, or not as it should."""
         if error.busy:  # who is full works
-            full = Probe(ProbeVerdict.FAILING, error.reason, str(error))
-            return self.answered() if self._has_answered or self._is_streaming() else full
+            return self.answered() if self._has_answered or self._is_streaming() else _failing(error)
         if error.silent:
             return self._silent(error)
         self._silences = 0
@@ -206,7 +208,7 @@ class _Judge:
             self._errs = error.reason, self._clock()
         if error.dead or self._errs_for_good(error.reason, self._clock() - self._errs[1]):
             return self._dead(error)
-        return Probe(ProbeVerdict.FAILING, error.reason, str(error))
+        return _failing(error)
 
     def _silent(self, error: NoAnswer) -> Probe:
         if self._is_streaming():
@@ -215,8 +217,8 @@ class _Judge:
         if self._has_answered and self._silences >= self._cadence.patience:
             return self._dead(error)
         if self._has_answered and self._errs is None:
-            return Probe(ProbeVerdict.READY, Reason.READY)  # One late answer under load is no verdict.
-        return Probe(ProbeVerdict.FAILING, error.reason, str(error))
+            return _READY  # One late answer under load is no verdict.
+        return _failing(error)
 
     def _errs_for_good(self, reason: Reason, for_s: float) -> bool:
         if reason not in (Reason.ENGINE_LOAD_FAILED, Reason.ENGINE_PROBE_FAILED):
@@ -230,3 +232,7 @@ class _Judge:
         if self._has_answered and error.reason is not Reason.ENGINE_LOAD_FAILED:
             message = f"{message.rstrip('.')}. It answered before, and has to be started again."
         return Probe(ProbeVerdict.DEAD, error.reason, message)
+
+
+def _failing(error: NoAnswer) -> Probe:
+    return Probe(ProbeVerdict.FAILING, error.reason, str(error))

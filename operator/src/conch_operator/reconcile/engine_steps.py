@@ -77,7 +77,7 @@ def _without_folder(model: DesiredModel, fault: SourceFault | None, present: Seq
     """
     staying = tuple(one for one in present if one.stays)
     if model.replicas == 0:
-        return EngineSteps(remove=staying, why=tuple(f"{one.name}: more engines run than wanted" for one in staying))
+        return EngineSteps(remove=staying, why=_why((), (), staying, ()))
     if fault is None or not fault.is_of_now or fault.reason not in _OF_AN_ENGINE:
         return EngineSteps()
     vain = tuple(

@@ -83,14 +83,15 @@ def plan_processes(desired: Desired, observed: Observed, known: KnownRoutes | No
     remove = [engine for step in steps for engine in step.remove]
     draining = _draining(served, observed)
     leaving = frozenset(engine.name for engine in remove) | draining
+    specs = _specs(served, observed)
     return Plan(
         start=tuple(component for step in steps for component in step.start),
         restart=tuple(engine.name for step in steps for engine in step.restart),
         stop=tuple(engine.name for engine in remove if engine.withdrawn or not engine.ready),
         withdraw=(*(engine.name for engine in remove if engine.ready and not engine.withdrawn), *draining),
-        routes=_routes(served, claims, observed, leaving, known or KnownRoutes(), _current_hash)
+        routes=_routes(served, claims, observed, leaving, known or KnownRoutes(), specs)
         | _untouched(desired, observed, leaving),
-        specs=_specs(served, observed),
+        specs=specs,
         pools=desired.pools,
         why=tuple(reason for step in steps for reason in step.why),
     )
@@ -116,12 +117,7 @@ def plan_workloads(desired: Desired, observed: Observed, known: KnownRoutes | No
     draining = _draining(served, observed)
     leaving = frozenset(engine.name for engine in (*ending, *remove)) | draining
     serving = {engine.engine.model for engine in observed.engines if engine.ready}
-
-    def current_hash(model: DesiredModel, facts: SourceFacts) -> str | None:
-        """Return that of pods, which the cluster has told, or of a model in a pool."""
-        lone = model.deployment.pool_id is None
-        return observed.specs.get(model.id) if lone else _current_hash(model, facts)
-
+    pooled = _specs([model for model in served if model.deployment.pool_id is not None], observed)
     dead = [engine for engine in observed.engines if is_dead(engine, others_serve=engine.engine.model in serving)]
     return Plan(
         models=desired.models,
@@ -134,7 +130,7 @@ def plan_workloads(desired: Desired, observed: Observed, known: KnownRoutes | No
             *(engine.name for engine in remove if engine.withdrawn or not engine.ready),
         ),
         withdraw=tuple(leaving),
-        routes=_routes(served, claims, observed, leaving, known or KnownRoutes(), current_hash)
+        routes=_routes(served, claims, observed, leaving, known or KnownRoutes(), {**observed.specs, **pooled})
         | _untouched(desired, observed, leaving),
         specs=_specs(placed, observed),
         pools=desired.pools,
@@ -164,8 +160,8 @@ def _draining(served: Iterable[DesiredModel], observed: Observed) -> frozenset[E
 
 def _specs(served: Iterable[DesiredModel], observed: Observed) -> dict[ModelId, str]:
     found = ((model, observed.sources.get(model.id)) for model in served)
-    recipes = {model.id: engine_recipe(model, facts) for model, facts in found if isinstance(facts, SourceFacts)}
-    return {model: spec_hash(recipe) for model, recipe in recipes.items() if recipe is not None}
+    hashes = {model.id: _current_hash(model, facts) for model, facts in found if isinstance(facts, SourceFacts)}
+    return {model: current for model, current in hashes.items() if current is not None}
 
 
 def stand_ins(model: DesiredModel, observed: Observed) -> list[ObservedEngine]:
@@ -181,9 +177,12 @@ def _routes(
     observed: Observed,
     leaving: frozenset[EngineName],
     made: KnownRoutes,
-    current_hash: Callable[[DesiredModel, SourceFacts], str | None],
+    specs: Mapping[ModelId, str],
 ) -> dict[ModelId, RoutedModel]:
-    """Return the complete list of routes; a model whose folder or tokenizer cannot be had keeps the one that it has."""
+    """Return the complete list of routes; a model whose folder or tokenizer cannot be had keeps the one that it has.
+
+    `specs`: of each model the hash of what its engines are made from now, where it is known.
+    """
     routes: dict[ModelId, RoutedModel] = {}
     for model in served:
         facts, known = observed.sources.get(model.id), observed.routes.get(model.id)
@@ -196,11 +195,11 @@ def _routes(
         elif isinstance(facts, SourceFacts) and (fitting or not engines or known is None):
             started = _started_for(model, observed, fitting)
             route = made.make(model, facts, claims[model.id].kept, started)
-            engines = _marked(model, current_hash(model, facts), observed, fitting)
+            engines = _marked(fitting, _made_before(specs.get(model.id), observed.engines_of(model.id)))
         elif known is not None:
-            route, engines = _kept(known, claims[model.id]), _marked_as_before(model, observed, engines)
+            route, engines = _kept(known, claims[model.id]), _marked(engines, _outdated(model, observed))
         elif facts is None and model.id in observed.routed:
-            route, engines = observed.routed[model.id][0], _marked_as_before(model, observed, engines)
+            route, engines = observed.routed[model.id][0], _marked(engines, _outdated(model, observed))
         else:
             continue
         routes[model.id] = (made.with_scaling(route, model), engines)
@@ -227,22 +226,17 @@ def _fitting(
     return tuple(engine for engine in engines if engine.grpc not in other)
 
 
-def _marked(
-    model: DesiredModel, current: str | None, observed: Observed, engines: tuple[Engine, ...]
-) -> tuple[Engine, ...]:
-    """Return the engines of a route, those marked that were made from something else than the route is.
-
-    `current` is the hash of what engines are made from now, None where it is not known.
-    """
-    if current is None:
-        return engines
-    outdated = {one.engine.grpc for one in observed.engines_of(model.id) if one.engine.spec_hash != current}
-    return tuple(one.model_copy(update={"outdated": True}) if one.grpc in outdated else one for one in engines)
+def _made_before(current: str | None, engines: Iterable[ObservedEngine]) -> Set[EngineAddress]:
+    """Return where engines are that were made from something else than has this hash; none where it is not known."""
+    return {one.engine.grpc for one in engines if current is not None and one.engine.spec_hash != current}
 
 
-def _marked_as_before(model: DesiredModel, observed: Observed, engines: tuple[Engine, ...]) -> tuple[Engine, ...]:
-    """Return the engines of a route that stays as it is, marked as they were."""
-    outdated = {engine.grpc for engine in observed.held_engines.get(model.id, ()) if engine.outdated}
+def _outdated(model: DesiredModel, observed: Observed) -> Set[EngineAddress]:
+    """Return where those engines are that the registry calls outdated: they are so for a route that stays as it is."""
+    return {engine.grpc for engine in observed.held_engines.get(model.id, ()) if engine.outdated}
+
+
+def _marked(engines: tuple[Engine, ...], outdated: Set[EngineAddress]) -> tuple[Engine, ...]:
     return tuple(one.model_copy(update={"outdated": True}) if one.grpc in outdated else one for one in engines)
 
 

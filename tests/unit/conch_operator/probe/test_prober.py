@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -128,8 +129,7 @@ async def test_an_engine_that_gives_errors_alone_for_a_while_has_to_be_started_a
 
 async def test_what_is_said_of_a_dead_engine_is_sentences() -> None:
     engine = ScriptedEngine(None, ERROR, ERROR)
-    cadence = Cadence(starting_s=0, starting_per_s=inf, serving_s=0, refusal_s=0)
-    async with Prober(engine, lambda: None, cadence) as prober:
+    async with Prober(engine, lambda: None, replace(AT_ONCE, refusal_s=0)) as prober:
         prober.set_targets({"key": TARGET})
         await engine.finished.wait()
         said = prober.verdict("key").message
