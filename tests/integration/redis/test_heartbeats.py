@@ -38,7 +38,7 @@ async def test_a_process_appears_with_its_load_and_disappears_when_it_ends(clien
         assert await client.execute("EXISTS", workers_key(Pool.LLM)) == 0
 
 
-async def test_readers_know_which_engines_answer_a_process(client: RedisClient) -> None:
+async def test_readers_know_which_engines_stream_to_a_process(client: RedisClient) -> None:
     await RegistryWriter(client).publish({})
     engine = EngineAddress("10.0.0.1:8001")
     streaming: set[tuple[EngineAddress, str]] = set()
