@@ -100,15 +100,15 @@ async def test_what_drifts_is_put_right_though_watches_tell_nothing(world: Plane
             lambda: world.condition("drifting").get("reason") == "Unschedulable", "the model", timeout_s=60
         )
         proxy.silent = True
-        world.namespace.kubectl("delete", "service", "drifting-engine")
+        world.namespace.kubectl("delete", "pdb", "drifting-engine")
         world.namespace.kubectl("scale", "deployment", "drifting-engine", "--replicas=4")
 
         def is_right() -> bool:
-            shown = world.namespace.kubectl("get", "service,deployment", "-o", "jsonpath={.items[*].spec.replicas}")
-            services = world.namespace.kubectl("get", "service", "-o", "name")
-            return shown.split() == ["1"] and "drifting-engine" in services
+            shown = world.namespace.kubectl("get", "deployment", "-o", "jsonpath={.items[*].spec.replicas}")
+            budgets = world.namespace.kubectl("get", "pdb", "-o", "name")
+            return shown.split() == ["1"] and "drifting-engine" in budgets
 
-        await eventually(is_right, "service and replicas", timeout_s=DRIFT_S)
+        await eventually(is_right, "budget and replicas", timeout_s=DRIFT_S)
 
 
 async def test_a_watch_whose_connection_is_dead_is_opened_again_and_tells_of_changes(

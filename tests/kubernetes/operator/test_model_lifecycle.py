@@ -14,7 +14,7 @@ from testkit.kubernetes.object_history import history
 from testkit.kubernetes.operator_process import Plane, Process, plane
 from testkit.waiting import eventually
 
-CHILDREN = ("deployment", "service", "configmap", "poddisruptionbudget")
+CHILDREN = ("deployment", "configmap", "poddisruptionbudget")
 REWRITTEN_S = 10
 TRIES = 3
 """How fast the operator is shows in its fastest try: a machine that tests may stop for a moment."""

@@ -10,30 +10,21 @@ from testkit.waiting import eventually
 DRIFT_S = 30
 
 
-@pytest.mark.parametrize(
-    ("kind", "change"),
-    [
-        pytest.param("service", {"spec": {"ports": [{"name": "grpc", "port": 9999}]}}, id="ports"),
-        pytest.param("pdb", {"spec": {"maxUnavailable": None, "minAvailable": 1}}, id="budget"),
-    ],
-)
-async def test_a_child_that_cannot_be_merged_any_more_comes_back(
-    world: Plane, operator: Process, kind: str, change: dict[str, object]
-) -> None:
-    name = f"edited-{kind}"
-    world.namespace.apply(world.unschedulable(name))
-    await eventually(lambda: world.condition(name).get("reason") == "Unschedulable", "the model", timeout_s=60)
-    before = world.namespace.get(kind, f"{name}-engine")
-    world.namespace.kubectl("patch", kind, f"{name}-engine", "--type=merge", "-p", json.dumps(change))
-    world.namespace.kubectl("scale", "mdep", name, "--replicas=2")
+async def test_a_child_that_cannot_be_merged_any_more_comes_back(world: Plane, operator: Process) -> None:
+    world.namespace.apply(world.unschedulable("edited"))
+    await eventually(lambda: world.condition("edited").get("reason") == "Unschedulable", "the model", timeout_s=60)
+    before = world.namespace.get("pdb", "edited-engine")
+    change = {"spec": {"maxUnavailable": None, "minAvailable": 1}}
+    world.namespace.kubectl("patch", "pdb", "edited-engine", "--type=merge", "-p", json.dumps(change))
+    world.namespace.kubectl("scale", "mdep", "edited", "--replicas=2")
 
     def is_right() -> bool:
-        found = world.namespace.get(kind, f"{name}-engine")
-        replicas = world.namespace.get("deployment", f"{name}-engine")["spec"]["replicas"]
+        found = world.namespace.get("pdb", "edited-engine")
+        replicas = world.namespace.get("deployment", "edited-engine")["spec"]["replicas"]
         return found["spec"] == before["spec"] and replicas == 2
 
-    await eventually(is_right, "the object and the replicas", timeout_s=DRIFT_S)
-    assert world.namespace.get(kind, f"{name}-engine")["metadata"]["uid"] == before["metadata"]["uid"]
+    await eventually(is_right, "the budget and the replicas", timeout_s=DRIFT_S)
+    assert world.namespace.get("pdb", "edited-engine")["metadata"]["uid"] == before["metadata"]["uid"]
 
 
 async def test_pods_that_are_refused_are_told_until_they_may_be_made(world: Plane, operator: Process) -> None:

@@ -56,8 +56,8 @@ async def test_the_rights_of_the_operator_are_enough(world: Plane, account: str,
         world.namespace.apply(world.model(), world.unschedulable("waiting"))
         world.wait_ready()
         _reason_is(world, "waiting", "Unschedulable")
-        world.namespace.kubectl("delete", "service", "waiting-engine")
-        await eventually(lambda: "waiting-engine" in _names(world, "service"), "the service again", timeout_s=60)
+        world.namespace.kubectl("delete", "pdb", "waiting-engine")
+        await eventually(lambda: "waiting-engine" in _names(world, "pdb"), "the budget again", timeout_s=60)
         events = json.loads(world.namespace.kubectl("get", "events.events.k8s.io", "-o", "json"))["items"]
         assert any(event["regarding"].get("name") == "waiting" for event in events)
         world.clear()

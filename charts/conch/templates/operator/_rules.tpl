@@ -19,7 +19,7 @@ reads no Secret.
   resources: [replicasets]
   verbs: [list, watch]
 - apiGroups: [""]
-  resources: [services, configmaps]
+  resources: [configmaps]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]

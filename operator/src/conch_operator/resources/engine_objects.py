@@ -7,7 +7,6 @@ from conch_operator.agent.tokens import AgentTokens
 from conch_operator.resources.disruption_budget import make_disruption_budget
 from conch_operator.resources.engine_deployment import make_engine_deployment
 from conch_operator.resources.engine_image import NotSupported
-from conch_operator.resources.engine_service import make_engine_service
 from conch_operator.resources.metadata import child_name, metadata, selector, with_hash
 from conch_operator.resources.model_repository import make_repository
 from conch_operator.resources.network_policy import make_network_policy
@@ -34,7 +33,6 @@ def make_engine_objects(model: DesiredModel, settings: EngineSettings, tokens: A
     server = make_server(model, source)
     made = [
         make_repository(model, server.repository),
-        make_engine_service(model),
         make_disruption_budget(model),
         make_engine_deployment(model, server, source, settings, tokens),
     ]

@@ -260,7 +260,7 @@ async def test_a_model_whose_objects_are_as_they_should_be_takes_no_call() -> No
     assert [await calls(replace(at_rest, generation=2, scaled=Scaled(1))) for _ in range(2)] == [1, 1], "lacks a pod"
     assert api.replicas == [0, 1]
     assert [await calls(replace(at_rest, generation=2)) for _ in range(2)] == [1, 0]
-    api.kept["Service"]["metadata"]["generation"] = 99
+    api.kept["PodDisruptionBudget"]["metadata"]["generation"] = 99
     assert [await calls(replace(at_rest, generation=2)) for _ in range(2)] == [1, 0], "somebody else has changed it"
 
 

@@ -35,7 +35,6 @@ MODEL_DEPLOYMENT = Kind(GROUP, VERSION, KIND, PLURAL)
 ENGINE_POOL = Kind(GROUP, VERSION, POOL_KIND, POOL_PLURAL)
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets")
-SERVICE = Kind("", "v1", "Service", "services")
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
@@ -45,7 +44,7 @@ CORE_EVENT = Kind("", "v1", "Event", "events")
 """The same objects as the nodes write them; these can be chosen by the object that they are about."""
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
-OWNED_KINDS = (DEPLOYMENT, SERVICE, CONFIG_MAP, DISRUPTION_BUDGET)
+OWNED_KINDS = (DEPLOYMENT, CONFIG_MAP, DISRUPTION_BUDGET)
 """What is made for a ModelDeployment, beside a NETWORK_POLICY where the cluster's settings want one."""
 
 _BY_TYPE = {

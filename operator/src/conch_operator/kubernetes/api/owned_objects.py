@@ -8,7 +8,7 @@ What we have written and what is gone or has lost its owner since may have been 
 (`--cascade=orphan`), and the list of the owners may be older than that. So the owner is asked for before such an object
 is written again: written as that owner's, it would be deleted after all.
 
-Other people's fields are left alone, unless ours are invalid beside them (two ports of one name, for instance): then
+Other people's fields are left alone, unless ours are invalid beside them (both bounds of a budget, for instance): then
 everything that they changed is thrown away, once for each change, and the next round writes the object as usual.
 A Deployment that somebody has paused is resumed, and an Event says so: no change would ever come to its pods.
 """

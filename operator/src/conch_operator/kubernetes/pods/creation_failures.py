@@ -15,10 +15,12 @@ from conch_operator.kubernetes.pods.pod_status import one_line
 from conch_operator.resources.metadata import template_hash
 from conch_operator.state import Fault
 
-SOON_S = 1.0
+SOON_S = 2.0
 """Until one that lacks pods is asked: most have them in less."""
 ASK_AGAIN_S = 5.0
-"""Between two questions, at most; the first ones come sooner, each after as long again as it has lacked pods."""
+"""Until one that said why is asked again."""
+SELDOM_S = 30.0
+"""Between two questions to one that says nothing, at most; each comes after as long again as it has lacked pods."""
 _NO_LIMITS = "must specify limits"
 """A quota on limits says so; every container has requests, and all but the engine's have limits."""
 _SET_LIMITS = "Set spec.engine.resources.limits for what it names; the pods are made then."
@@ -63,7 +65,7 @@ class CreationFailures:
             fault = await self._creation_failure(live) if live is not None else None
         except ApiError:  # what its pods say does not depend on it
             fault = lacking.fault
-        pause_s = ASK_AGAIN_S if fault is not None else min(ASK_AGAIN_S, max(SOON_S, now - lacking.since_s))
+        pause_s = ASK_AGAIN_S if fault is not None else min(SELDOM_S, max(SOON_S, now - lacking.since_s))
         self._lacking[key] = replace(lacking, ask_at_s=now + pause_s, fault=fault)
         return fault
 
