@@ -89,8 +89,8 @@ class DesiredModel:
 
     @property
     def drains(self) -> bool:
-        """Return whether its engines are to get nothing more."""
-        return self.scaled is not None and self.scaled.draining
+        """Return whether its engines are to get nothing more: all are about to go, or told to and not yet gone."""
+        return self.scaled is not None and (self.scaled.draining or self.scaled.engines == 0)
 
     @property
     def namespace(self) -> str:

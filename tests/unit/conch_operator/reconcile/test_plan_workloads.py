@@ -20,6 +20,7 @@ from conch_operator.state import (
     Probe,
     ProbeVerdict,
     RoutedModel,
+    Scaled,
     SourceFacts,
     Unreadable,
 )
@@ -27,6 +28,7 @@ from testkit.builders.model_deployments import FACTS, READY, desired_model, engi
 
 ONE = desired_model(replicas=1)
 TWO = desired_model(replicas=2)
+TO_REST = replace(desired_model(scaling={"minReplicas": 0, "maxReplicas": 1}), scaled=Scaled(engines=0))
 LEAVING = EnginePhase.LEAVING
 PENDING = Probe()
 FAILING = Probe(ProbeVerdict.FAILING, Reason.ENGINE_PROBE_FAILED, "no such model")
@@ -49,6 +51,7 @@ def planned(model: DesiredModel | None, engines: Sequence[ObservedEngine], **obs
         pytest.param(TWO, [engine(TWO, phase=LEAVING), engine(TWO, 1)], [], [], [0, 1], id="two are wanted"),
         pytest.param(ONE, [engine(ONE, phase=EnginePhase.STOPPING)], [0], [], [], id="what is not held does not serve"),
         pytest.param(None, [engine(ONE, phase=LEAVING)], [0], [], None, id="an unwanted model ends at once"),
+        pytest.param(TO_REST, [engine(TO_REST)], [0], [], [], id="what was told to end does not come back"),
     ],
 )
 def test_an_engine_that_ends_serves_until_another_takes_its_place(

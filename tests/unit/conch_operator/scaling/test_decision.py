@@ -159,6 +159,15 @@ def test_all_leave_the_route_before_they_go() -> None:
     assert one.scaler.cause is Cause.IDLE
 
 
+def test_an_engine_that_took_long_to_start_does_not_go_as_soon_as_it_answers() -> None:
+    one = model(1)
+    one.lives(500, QUIET, EnginesSeen(0))
+    one.lives(59, QUIET)
+    assert not one.scaler.draining
+    one.lives(3, QUIET)
+    assert one.scaler.draining
+
+
 def test_a_request_gets_engines_back_that_were_about_to_go() -> None:
     one = model(1)
     one.lives(62, QUIET)
