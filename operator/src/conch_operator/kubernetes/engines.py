@@ -25,7 +25,7 @@ from conch_operator.kubernetes.api.kinds import (
 from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused
 from conch_operator.kubernetes.planned_objects import ObjectsTogether, PlannedObjects
 from conch_operator.kubernetes.pods.agent_client import AT_ONCE, Agents, AgentUnavailable
-from conch_operator.kubernetes.pods.creation_failures import CreationFailures, has_all_pods
+from conch_operator.kubernetes.pods.creation_failures import CreationFailures, has_all_pods, has_replica_set
 from conch_operator.kubernetes.pods.deletion_costs import note_costs
 from conch_operator.kubernetes.pods.hold_times import ALONE_S, LONGEST_HOLD_S
 from conch_operator.kubernetes.pods.pod_events import PodEvents
@@ -275,6 +275,8 @@ class KubernetesEngines:
             said = " ".join(refused).rstrip(".")
             message = f"The API server refused an object of the model: {said}. {_NEXT_STEP}"
             return Fault(Reason.REJECTED, message)
+        if not has_replica_set(self._owned.annotations(deployment)):
+            return None
         return await self._creation_failures.fault(deployment, self._templates(deployment), found=found)
 
     def _templates(self, deployment: Object) -> list[str]:

@@ -114,6 +114,11 @@ class Scarce(Refusing):
 
     def __init__(self) -> None:
         super().__init__("none")
+        self.annotations = {"deployment.kubernetes.io/revision": "1"}
+
+    async def apply(self, kind: Kind, made: Object) -> Object:
+        live = await super().apply(kind, made)
+        return {**live, "metadata": {**live["metadata"], "annotations": self.annotations}}
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
         failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: q"}
@@ -133,3 +138,19 @@ async def test_pods_that_are_refused_are_told_as_an_object_is() -> None:
     faults = (await engines.act(Plan(serve=(model,), models=(model,)))).rejected
     assert faults[model.id].reason is Reason.REJECTED
     assert "pods: exceeded quota: q." in faults[model.id].message
+
+
+async def test_a_deployment_without_a_replica_set_is_not_asked_about_its_pods() -> None:
+    model, api = desired_model(source={"oci": {"image": "example.com/model:1"}}), Scarce()
+    settings, clock = EngineSettings(agent_image="a", images={"cpu": "c"}), FakeClock()
+    engines = KubernetesEngines(api, Agents(TOKENS), settings, [None], clock)
+    revision = api.annotations.copy()
+    api.annotations.clear()
+    await engines.observe()
+    rejected = []
+    for _ in range(4):
+        rejected.append((await engines.act(Plan(serve=(model,), models=(model,)))).rejected)
+        clock.advance(SOON_S)
+        if len(rejected) == 2:
+            api.annotations.update(revision)
+    assert [bool(each) for each in rejected] == [False, False, False, True]

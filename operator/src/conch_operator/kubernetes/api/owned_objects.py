@@ -136,6 +136,11 @@ class OwnedObjects:
         """Return whether an object is there, in whatever shape."""
         return key_of(made) in self._found
 
+    def annotations(self, made: Object) -> Mapping[str, str]:
+        """Return the annotations that an object has where it is there."""
+        found = self._found.get(key_of(made))
+        return {} if found is None else found["metadata"].get("annotations", {})
+
     def reference_to(self, made: Object) -> Object | None:
         """Return what names an object in Events; None while it is not there."""
         found = self._found.get(key_of(made))

@@ -4,7 +4,7 @@ The Deployment says it in a condition. Only one that lacks pods is asked, once t
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from conch_contracts.conditions import Reason
@@ -21,6 +21,7 @@ ASK_AGAIN_S = 5.0
 """Until one that said why is asked again."""
 SELDOM_S = 30.0
 """Between two questions to one that says nothing, at most; each comes after as long again as it has lacked pods."""
+_REVISION = "deployment.kubernetes.io/revision"
 _NO_LIMITS = "must specify limits"
 """A quota on limits says so; every container has requests, and all but the engine's have limits."""
 _SET_LIMITS = "Set spec.engine.resources.limits for what it names; the pods are made then."
@@ -84,6 +85,11 @@ class CreationFailures:
         self._lacking = {key: lacking for key, lacking in self._lacking.items() if key in made}
 
 
+def has_replica_set(annotations: Mapping[str, str]) -> bool:
+    """Return whether a ReplicaSet was made for a Deployment with these annotations; before, it can tell of no pod."""
+    return _REVISION in annotations
+
+
 def has_all_pods(made: Object, templates: Sequence[str]) -> bool:
     """Return whether a Deployment has all its pods; `templates`: the hash of each that stays."""
     wanted: int = made["spec"]["replicas"]
@@ -118,7 +124,7 @@ def _is_owned(item: Object, uid: str) -> bool:
 
 
 def _revision(item: Object) -> int:
-    return int(item["metadata"].get("annotations", {}).get("deployment.kubernetes.io/revision", 0))
+    return int(item["metadata"].get("annotations", {}).get(_REVISION, 0))
 
 
 def _is_seen(deployment: Object) -> bool:
