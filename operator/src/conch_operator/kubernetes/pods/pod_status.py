@@ -42,6 +42,8 @@ _MISSING = (
 )
 _TWICE = re.compile(r"not found(\.? not found)+")
 """As the scheduler says it of a claim."""
+_RAN = ("running", "terminated")
+"""States of a container that was started."""
 _LONGEST = 400
 
 
@@ -148,7 +150,7 @@ def pod_fault(pod: Object, what_decides: str = _WHAT_DECIDES) -> Fault | None:
             if (missing := missing_object(cause)) is not None:
                 return missing
             return Fault(Reason.CONTAINER_NOT_CREATED, f"The container {status['name']} cannot be made: {cause}")
-    return _failed_init(pod.get("status", {}).get("initContainerStatuses", ()))
+    return _failed_init(pod)
 
 
 def missing_object(cause: str) -> Fault | None:
@@ -219,8 +221,10 @@ def _unschedulable(conditions: Iterable[Object], what_decides: str) -> Fault | N
     return None
 
 
-def _failed_init(statuses: Iterable[Object]) -> Fault | None:
-    for status in statuses:
+def _failed_init(pod: Object) -> Fault | None:
+    for status in pod.get("status", {}).get("initContainerStatuses", ()):
+        if status["name"] == AGENT and not _holds_up(status, container_status(pod, TRITON)):
+            continue
         ended = status.get("state", {}).get("terminated") or status.get("lastState", {}).get("terminated") or {}
         if ended.get("exitCode", 0) == 0 or status.get("ready"):
             continue
@@ -230,6 +234,17 @@ def _failed_init(statuses: Iterable[Object]) -> Fault | None:
         if "running" not in status.get("state", {}):
             return Fault(Reason.DOWNLOAD_FAILED, f"{status['name']}: {_ending(ended)}")
     return None
+
+
+def _holds_up(agent: Object, triton: Object) -> bool:
+    """Return whether an engine does not start for want of its agent, which ends again and again.
+
+    The node starts an agent again at once when it has ended once, and an engine that runs does without it meanwhile.
+    """
+    has_run = any(
+        state in status for status in (triton.get("state", {}), triton.get("lastState", {})) for state in _RAN
+    )
+    return "waiting" in agent.get("state", {}) and not has_run
 
 
 def _last_words(status: Object, pod: Object) -> str:

@@ -102,6 +102,25 @@ def test_a_finished_init_container_is_no_fault() -> None:
     assert engine.fault is None
 
 
+@pytest.mark.parametrize(
+    ("agent", "triton", "holds_up"),
+    [
+        pytest.param(ended(137), RUNNING, False, id="it is started again"),
+        pytest.param(waiting("CrashLoopBackOff"), RUNNING, False, id="the engine does without it"),
+        pytest.param(ended(137), waiting("PodInitializing"), False, id="once in a start"),
+        pytest.param(waiting("CrashLoopBackOff"), waiting("PodInitializing"), True, id="again and again in a start"),
+    ],
+)
+def test_an_agent_that_has_ended_is_a_fault_only_of_an_engine_that_never_ran(
+    agent: dict[str, Any], triton: dict[str, Any], holds_up: bool
+) -> None:
+    init = container("agent", agent, lastState=ended(137), ready=False)
+    engine = read_engine(pod(container("triton", triton), init=(init,)), held=False)
+    assert engine is not None
+    assert (engine.fault is not None) == holds_up
+    assert (engine.phase is EnginePhase.BLOCKED) == holds_up
+
+
 def test_an_engine_that_ran_out_of_memory_says_so() -> None:
     found = pod(container("triton", RUNNING, lastState=ended(137, reason="OOMKilled"), restartCount=2))
     engine = read_engine(found, held=False)
