@@ -116,7 +116,7 @@ class EngineScaler:
         if self.cause is Cause.REPLICAS:
             self.cause = Cause.FOUND
         needed = needed_for(load.sequences, bounds)
-        self._note(needed, load, engines, now_s)
+        self._note(needed, load, engines.ready, now_s)
         if self._goes_to_rest(load, bounds, engines, now_s):
             self._turn(0, Cause.IDLE, now_s)
         elif (wanted := self._up(needed, load, bounds, engines, now_s)) > self.desired:
@@ -139,7 +139,7 @@ class EngineScaler:
         self._needed = deque([(now_s, engines)])
         self._quiet_since_s = None
 
-    def _note(self, needed: int, load: ModelLoad, engines: EnginesSeen, now_s: float) -> None:
+    def _note(self, needed: int, load: ModelLoad, ready: int, now_s: float) -> None:
         """Remember what is needed for as long as it matters; while not all is known it is what is there."""
         noted = needed if load.complete else max(needed, self.desired)
         if noted != self._needed[-1][1]:
@@ -147,9 +147,9 @@ class EngineScaler:
         while len(self._needed) > 1 and self._needed[1][0] <= now_s - self.window_s:
             self._needed.popleft()
         self._note_recent(load.sequences, now_s)
-        if engines.ready > self._ready:
+        if ready > self._ready:
             self._grown_at_s = now_s
-        self._ready = engines.ready
+        self._ready = ready
         if load.sequences or not load.complete:
             self._quiet_since_s = None
         elif self._quiet_since_s is None:
@@ -159,10 +159,10 @@ class EngineScaler:
         """Return whether all engines may go now; first they are taken out of the route."""
         idle_s = max(bounds.idle_after_s, STARTS_BEFORE_REST * self._starts.usual_s)
         quiet = self._quiet_since_s is not None and now_s - self._quiet_since_s >= idle_s
-        if engines.ready and now_s - self._grown_at_s < idle_s:  # who waited for it to start may not have asked yet
-            quiet = False
+        # Who waited for an engine to start may not have asked yet.
+        unused = not engines.ready or now_s - self._grown_at_s >= idle_s
         ended = load.idle_s is None or load.idle_s >= idle_s
-        idle = bounds.least == 0 and self.desired > 0 and quiet and ended and not engines.failing
+        idle = bounds.least == 0 and self.desired > 0 and quiet and unused and ended and not engines.failing
         drained = self.draining and engines.drained
         self.draining = idle
         return idle and drained

@@ -13,7 +13,7 @@ from functools import partial
 from conch_contracts.conditions import Reason
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import CORE_EVENT, Object
-from conch_operator.kubernetes.pods.pod_status import missing_object, one_line, pod_fault, statuses_of
+from conch_operator.kubernetes.pods.pod_status import missing_object, one_line, pod_fault, statuses_of, was_started
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.state import EngineName, Fault
 
@@ -98,9 +98,7 @@ def is_waiting(pod: Object) -> bool:
     fault = pod_fault(pod)
     if fault is not None:
         return fault.reason is Reason.IMAGE_PULL_FAILED
-    return not any(
-        state in status.get("state", {}) for status in statuses_of(pod) for state in ("running", "terminated")
-    )
+    return not any(was_started(status.get("state", {})) for status in statuses_of(pod))
 
 
 def event_fault(pod: Object, events: Iterable[Object]) -> Fault | None:

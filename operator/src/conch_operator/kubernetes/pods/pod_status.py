@@ -42,8 +42,6 @@ _MISSING = (
 )
 _TWICE = re.compile(r"not found(\.? not found)+")
 """As the scheduler says it of a claim."""
-_RAN = ("running", "terminated")
-"""States of a container that was started."""
 _LONGEST = 400
 
 
@@ -173,6 +171,11 @@ def statuses_of(pod: Object) -> list[Object]:
     return [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
 
 
+def was_started(state: Object) -> bool:
+    """Return whether a container in this state runs or has ended."""
+    return "running" in state or "terminated" in state
+
+
 def one_line(text: str) -> str:
     """Return a text without line breaks, cut to a length that a table can show."""
     flat = " ".join(text.split())
@@ -241,9 +244,7 @@ def _holds_up(agent: Object, triton: Object) -> bool:
 
     The node starts an agent again at once when it has ended once, and an engine that runs does without it meanwhile.
     """
-    has_run = any(
-        state in status for status in (triton.get("state", {}), triton.get("lastState", {})) for state in _RAN
-    )
+    has_run = was_started(triton.get("state", {})) or was_started(triton.get("lastState", {}))
     return "waiting" in agent.get("state", {}) and not has_run
 
 
