@@ -166,6 +166,26 @@ async def test_an_emptied_redis_keeps_the_snapshot_until_the_writer_publishes_ag
         await eventually(lambda: set(reader.snapshot.routes) == {CHAT, OTHER}, "the new list")
 
 
+async def test_a_new_writer_of_an_emptied_redis_keeps_what_it_does_not_know_yet(client: RedisClient) -> None:
+    await RegistryWriter(client, fence=1).publish(TWO)
+    async with RegistryReader(client) as reader, RegistryReader(client) as new:
+        await reader.wait_loaded(30)
+        before = reader.snapshot
+        await client.execute("FLUSHALL")
+        writer = RegistryWriter(client, fence=2)
+        first = await writer.publish({}, unrouted=[CHAT])
+        assert await writer.publish({}, unrouted=[CHAT]) == first
+        assert await writer.is_current()
+        await eventually(lambda: set(reader.snapshot.routes) == {CHAT}, "the list")
+        assert reader.snapshot.engines[CHAT] == before.engines[CHAT]
+        assert new.loaded
+        assert (new.ignored, reader.ignored) == (0, 0)
+        await writer.publish(listing((route("chat"), (engine(7),))))
+        await eventually(lambda: reader.snapshot.engines.get(CHAT) == (engine(7),), "its own engine")
+        await writer.publish({})
+        await eventually(lambda: not reader.snapshot.routes, "its end")
+
+
 async def test_a_lost_routes_key_is_no_empty_list(client: RedisClient) -> None:
     writer = RegistryWriter(client)
     await writer.publish(ONE)

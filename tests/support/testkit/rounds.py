@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -85,7 +85,7 @@ class FakeRegistry:
     written: list[dict[ModelId, RoutedModel]] = field(default_factory=list)
     """Each list that was published."""
 
-    async def publish(self, models: Mapping[ModelId, RoutedModel]) -> int:
+    async def publish(self, models: Mapping[ModelId, RoutedModel], unrouted: Collection[ModelId] = ()) -> int:
         self._answer()
         self.revision += dict(models) != self.routes
         self.routes = dict(models)

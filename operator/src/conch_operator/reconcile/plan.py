@@ -39,7 +39,7 @@ from conch_operator.state import (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps to take, and the complete list of routes to publish."""
+    """Steps to take, and the complete list of models to publish."""
 
     models: tuple[DesiredModel, ...] = ()
     """Every wanted model, served or not."""
@@ -53,6 +53,8 @@ class Plan:
     withdraw: tuple[EngineName, ...] = ()
     """Engines that are left out of their route and stop once every gateway has seen it."""
     routes: dict[ModelId, RoutedModel] = field(default_factory=dict)
+    unrouted: frozenset[ModelId] = frozenset()
+    """Wanted models of which no route is known: a gateway that has one keeps it."""
     specs: dict[ModelId, str] = field(default_factory=dict)
     """The spec hash that the engines of models should have of which the cluster is told each."""
     pools: Mapping[PoolId, EnginePoolSpec] = field(default_factory=dict)
@@ -84,13 +86,15 @@ def plan_processes(desired: Desired, observed: Observed, known: KnownRoutes | No
     draining = _draining(served, observed)
     leaving = frozenset(engine.name for engine in remove) | draining
     specs = _specs(served, observed)
+    routes = _routes(served, claims, observed, leaving, known or KnownRoutes(), specs)
+    routes |= _untouched(desired, observed, leaving)
     return Plan(
         start=tuple(component for step in steps for component in step.start),
         restart=tuple(engine.name for step in steps for engine in step.restart),
         stop=tuple(engine.name for engine in remove if engine.withdrawn or not engine.ready),
         withdraw=(*(engine.name for engine in remove if engine.ready and not engine.withdrawn), *draining),
-        routes=_routes(served, claims, observed, leaving, known or KnownRoutes(), specs)
-        | _untouched(desired, observed, leaving),
+        routes=routes,
+        unrouted=_unrouted(served, desired, routes),
         specs=specs,
         pools=desired.pools,
         why=tuple(reason for step in steps for reason in step.why),
@@ -119,6 +123,8 @@ def plan_workloads(desired: Desired, observed: Observed, known: KnownRoutes | No
     serving = {engine.engine.model for engine in observed.engines if engine.ready}
     pooled = _specs([model for model in served if model.deployment.pool_id is not None], observed)
     dead = [engine for engine in observed.engines if is_dead(engine, others_serve=engine.engine.model in serving)]
+    routes = _routes(served, claims, observed, leaving, known or KnownRoutes(), {**observed.specs, **pooled})
+    routes |= _untouched(desired, observed, leaving)
     return Plan(
         models=desired.models,
         serve=tuple(model for model in served if _has_workload(model)),
@@ -130,8 +136,8 @@ def plan_workloads(desired: Desired, observed: Observed, known: KnownRoutes | No
             *(engine.name for engine in remove if engine.withdrawn or not engine.ready),
         ),
         withdraw=tuple(leaving),
-        routes=_routes(served, claims, observed, leaving, known or KnownRoutes(), {**observed.specs, **pooled})
-        | _untouched(desired, observed, leaving),
+        routes=routes,
+        unrouted=_unrouted(served, desired, routes),
         specs=_specs(placed, observed),
         pools=desired.pools,
         why=(
@@ -150,6 +156,12 @@ def _has_workload(model: DesiredModel) -> bool:
 def served_models(desired: Desired, claims: Mapping[ModelId, NameClaim]) -> list[DesiredModel]:
     """Return the models that are to have a route."""
     return [model for model in desired.models if claims[model.id].kept]
+
+
+def _unrouted(
+    served: Iterable[DesiredModel], desired: Desired, routes: Mapping[ModelId, RoutedModel]
+) -> frozenset[ModelId]:
+    return frozenset({model.id for model in served} | desired.unreadable.keys()) - routes.keys()
 
 
 def _draining(served: Iterable[DesiredModel], observed: Observed) -> frozenset[EngineName]:

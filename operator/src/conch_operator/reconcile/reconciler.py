@@ -7,7 +7,7 @@ same function. Nothing here knows processes or Kubernetes; both are behind the `
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -72,10 +72,10 @@ class Cluster(Protocol):
 
 
 class Publisher(Protocol):
-    """Writes the complete list of routes, and knows what the gateways have applied."""
+    """Writes the complete list of models, and knows what the gateways have applied."""
 
-    async def publish(self, models: Mapping[ModelId, RoutedModel]) -> int:
-        """Replace all routes and return the registry's revision."""
+    async def publish(self, models: Mapping[ModelId, RoutedModel], unrouted: Collection[ModelId] = ()) -> int:
+        """Replace all routes, but for those of `unrouted` models, and return the registry's revision."""
 
     async def gateways(self) -> tuple[GatewayBeat, ...]:
         """Return what each gateway last said."""
@@ -351,8 +351,8 @@ class Reconciler:
             return Published(frozenset(), error)
         return Published(frozenset(model for model, routed in steps.routes.items() if routes.get(model) == routed))
 
-    async def _publish_retried(self, routes: Mapping[ModelId, RoutedModel]) -> int:
-        return await self._retried(partial(self._ports.publisher.publish, routes))
+    async def _publish_retried(self, routes: Mapping[ModelId, RoutedModel], unrouted: Collection[ModelId]) -> int:
+        return await self._retried(partial(self._ports.publisher.publish, routes, unrouted))
 
     async def _retried(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask the registry something that may be asked again; raises RegistryError and RegistryUnavailable."""

@@ -6,7 +6,7 @@ engines join it of which nothing is left to decide (`first_answers`), and the ne
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -41,11 +41,14 @@ class RouteWriter:
 
     def __init__(
         self,
-        publish: Callable[[Routes], Awaitable[int]],
+        publish: Callable[[Routes, Collection[ModelId]], Awaitable[int]],
         verdict: Callable[[ClusterEngine], Probe],
         tokenizer_of: Callable[[EngineName], Digest | None],
     ) -> None:
-        """`publish` replaces all routes and returns the revision; the others tell what is known of an engine now."""
+        """`publish` replaces all routes and returns the revision: see `RegistryWriter.publish`.
+
+        The others tell what is known of an engine now.
+        """
         self._publish = publish
         self._verdict = verdict
         self._tokenizer_of = tokenizer_of
@@ -88,7 +91,7 @@ class RouteWriter:
         async with self._writing:
             self._last = None
             routes = self._with_first_answers(steps, observed)
-            revision = await self._publish(routes)
+            revision = await self._publish(routes, steps.unrouted - routes.keys())
             self._last = steps, observed
             return WrittenRoutes(routes, revision)
 
@@ -117,11 +120,12 @@ class RouteWriter:
         async with self._writing:
             if self._last is None:
                 return False
+            steps, _ = self._last
             routes = self._with_first_answers(*self._last)
-            if routes is self._last[0].routes:
+            if routes is steps.routes:
                 return False
             with suppress(RegistryUnavailable, RegistryError):
-                await self._publish(routes)
+                await self._publish(routes, steps.unrouted - routes.keys())
             return True
 
     def _with_first_answers(self, steps: Plan, observed: Observed) -> Routes:

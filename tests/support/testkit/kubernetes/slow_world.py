@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -180,7 +180,7 @@ class EmptyRegistry:
     answered = True
     snapshot = Snapshot.EMPTY
 
-    async def publish(self, models: Mapping[ModelId, RoutedModel]) -> int:
+    async def publish(self, models: Mapping[ModelId, RoutedModel], unrouted: Collection[ModelId] = ()) -> int:
         return 1
 
     async def gateways(self) -> tuple[GatewayBeat, ...]:

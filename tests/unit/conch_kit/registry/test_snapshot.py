@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import orjson
 import pytest
 
 from conch_contracts.names import ModelId, WorkerUrl
 from conch_contracts.records import Engine, Heartbeat, Pool, Route
-from conch_kit.registry.read_reply import RawList, RawModel
-from conch_kit.registry.snapshot import Parser, Snapshot, by_name, merge, replace_workers
+from conch_kit.registry.read_reply import RawChanges, RawList, RawModel
+from conch_kit.registry.snapshot import NO_ROUTE, Parser, Snapshot, apply, by_name, merge, replace_workers
 from testkit.builders.records import engine, route
 
 A = ModelId("local/a")
@@ -53,6 +55,22 @@ def test_a_value_that_cannot_be_read_leaves_the_record_that_was_there(
     after = merge(before, RawList("e", 2, (RawModel(b"local/a", value, engines),)), parser)
     assert (after.routes, after.engines) == (before.routes, before.engines)
     assert parser.ignored == ignored
+
+
+def test_a_model_whose_route_the_writer_does_not_know_stays_as_it_was() -> None:
+    before = merge(Snapshot.EMPTY, _raw(route("a"), engine(1)), Parser())
+    parser, unrouted = Parser(), RawModel(b"local/a", NO_ROUTE.encode(), {})
+    emptied = merge(before, RawList("f", 2, (unrouted, RawModel(b"local/new", NO_ROUTE.encode(), {}))), parser)
+    assert (emptied.routes, emptied.engines) == (before.routes, before.engines)
+    read_again = apply(emptied, RawChanges("f", 3, 2, 2, (unrouted,), ()), parser)
+    assert read_again is not None, "the one of which nobody knows a route counts"
+    assert (read_again.routes, read_again.engines) == (before.routes, before.engines)
+    known = merge(read_again, replace(_raw(route("a"), engine(2), revision=4), epoch="f"), parser)
+    assert known.engines == {A: (engine(2),)}
+    deleted = apply(known, RawChanges("f", 5, 4, 0, (), (b"local/a",)), parser)
+    assert deleted is not None
+    assert deleted.routes == {}
+    assert parser.ignored == 0
 
 
 def test_a_model_that_was_never_readable_is_left_out() -> None:

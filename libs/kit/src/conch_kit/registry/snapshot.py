@@ -16,6 +16,11 @@ from conch_kit.registry.read_reply import RawChanges, RawList, RawModel
 
 R = TypeVar("R", bound=BaseModel)
 
+NO_ROUTE = "null"
+"""In place of the route of a model that is wanted and of which the writer knows none, as after it and Redis were both
+replaced: whoever knows a route keeps it."""
+_NO_ROUTE = NO_ROUTE.encode()
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -75,7 +80,7 @@ def apply(old: Snapshot, raw: RawChanges, parser: Parser) -> Snapshot | None:
         read={model: item for model, item in old.read.items() if model not in gone},
     )
     changed = _with(old, kept, raw, parser)
-    return changed if len(changed.routes) == raw.count else None
+    return changed if len(changed.read) == raw.count else None
 
 
 def _with(old: Snapshot, kept: Snapshot, raw: RawList | RawChanges, parser: Parser) -> Snapshot:
@@ -87,12 +92,14 @@ def _with(old: Snapshot, kept: Snapshot, raw: RawList | RawChanges, parser: Pars
             continue
         model = ModelId(key)
         same = old.read.get(model) == item
-        route = old.routes.get(model) if same else parser.record(Route, item.route) or old.routes.get(model)
-        if route is None:
-            continue
-        known = old.engines.get(model, ())
-        routes[model], read[model] = route, item
-        engines[model] = known if same else _engines(item.engines, known, parser)
+        stays = same or item.route == _NO_ROUTE
+        route = old.routes.get(model) if stays else parser.record(Route, item.route) or old.routes.get(model)
+        if route is not None:
+            known = old.engines.get(model, ())
+            routes[model], read[model] = route, item
+            engines[model] = known if stays else _engines(item.engines, known, parser)
+        elif item.route == _NO_ROUTE:
+            read[model] = item
     return Snapshot(raw.revision, routes, engines, old.workers, by_name(routes.values()), raw.epoch, read)
 
 

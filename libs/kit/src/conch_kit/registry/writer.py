@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from conch_contracts.names import CHANGED_KEY, CHANGES_CHANNEL, GATEWAYS_KEY, META_KEY, ROUTES_KEY, ModelId, engines_key
@@ -11,12 +11,14 @@ from conch_kit.redis.client import RedisClient
 from conch_kit.redis.connection import Argument
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.scripts import NOTED_REVISIONS, PUBLISH
-from conch_kit.registry.snapshot import Parser
+from conch_kit.registry.snapshot import NO_ROUTE, Parser
 
 FULL_S = 8.0
 """After which a list is sent though it is the one that was sent last: what somebody has damaged is mended by that."""
 
 _RoutedModel = tuple[Route, tuple[Engine, ...]]
+_SentModel = _RoutedModel | None
+"""None: it is wanted, and its route is not known."""
 
 
 class Fenced(Exception):
@@ -33,7 +35,7 @@ class _Written:
 class _Sent:
     """A model as it was last sent."""
 
-    routed: _RoutedModel
+    routed: _SentModel
     arguments: list[Argument]
 
 
@@ -48,13 +50,15 @@ class RegistryWriter:
         self._sent: dict[ModelId, _Sent] = {}
         self._full_at_s = clock()
 
-    async def publish(self, models: Mapping[ModelId, _RoutedModel]) -> int:
+    async def publish(self, models: Mapping[ModelId, _RoutedModel], unrouted: Collection[ModelId] = ()) -> int:
         """Make the registry hold exactly these models and return its revision, which grows only with a change.
 
-        Where it is known to hold them it is left alone, for a while; where it holds the last list it is sent what has
-        changed. Raises Fenced, RegistryUnavailable.
+        Of `unrouted` models no route is known: a reader that has one keeps it, with its engines. Where the registry is
+        known to hold the list it is left alone, for a while; where it holds the last one it is sent what has changed.
+        Raises Fenced, RegistryUnavailable.
         """
-        sent = {model: self._sending(model, routed) for model, routed in sorted(models.items(), key=_id)}
+        listed: dict[ModelId, _SentModel] = {**dict.fromkeys(unrouted), **models}
+        sent = {model: self._sending(model, routed) for model, routed in sorted(listed.items(), key=_id)}
         if self._written is not None and self._clock() < self._full_at_s:
             news = [one.arguments for model, one in sent.items() if self._sent.get(model) is not one]
             news += [[model, "", 0] for model in self._sent.keys() - sent.keys()]
@@ -111,10 +115,10 @@ class RegistryWriter:
             case _:
                 return False
 
-    def _sending(self, model: ModelId, routed: _RoutedModel) -> _Sent:
+    def _sending(self, model: ModelId, routed: _SentModel) -> _Sent:
         """Return a model as it is to be sent; the last one where it is the same."""
-        sent, (route, engines) = self._sent.get(model), routed
-        if sent is not None and sent.routed[0] is route and sent.routed[1] == engines:
+        sent = self._sent.get(model)
+        if sent is not None and _is_same(sent.routed, routed):
             return sent
         return _Sent(routed, _arguments(model, routed))
 
@@ -129,11 +133,19 @@ class RegistryWriter:
         return tuple(beat for beat in beats if beat is not None)
 
 
-def _id(item: tuple[ModelId, _RoutedModel]) -> ModelId:
+def _id(item: tuple[ModelId, _SentModel]) -> ModelId:
     return item[0]
 
 
-def _arguments(model: ModelId, routed: _RoutedModel) -> list[Argument]:
+def _is_same(sent: _SentModel, now: _SentModel) -> bool:
+    if sent is None or now is None:
+        return sent is now
+    return sent[0] is now[0] and sent[1] == now[1]
+
+
+def _arguments(model: ModelId, routed: _SentModel) -> list[Argument]:
+    if routed is None:
+        return [model, NO_ROUTE, 0]
     route, engines = routed
     by_address = {engine.grpc: engine for engine in engines}
     found: list[Argument] = [model, route.model_dump_json(), len(by_address)]
