@@ -102,10 +102,13 @@ class Prober:
         changed: Callable[[], None],
         cadence: Cadence = Cadence(),
         *,
-        is_streaming: Callable[[EngineAddress, str], bool] = lambda address, model: False,
+        is_streaming: Callable[[EngineAddress, str], bool | None] = lambda address, model: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`is_streaming` tells whether this model of the engine at this address streams answers to others now."""
+        """`is_streaming` tells whether this model of the engine at this address streams answers to others now.
+
+        None: nobody can tell at the moment. An engine that has answered is not held for dead then.
+        """
         self.answered: Callable[[Hashable], None] = lambda _: None
         """Hears the key of each engine that has begun to answer, before anybody hears of a change."""
         self._client = client
@@ -183,7 +186,7 @@ _READY = Probe(ProbeVerdict.READY, Reason.READY)
 class _Judge:
     """Judges one incarnation of an engine: what it has answered so far says what it means when it does not."""
 
-    def __init__(self, cadence: Cadence, is_streaming: Callable[[], bool], clock: Callable[[], float]) -> None:
+    def __init__(self, cadence: Cadence, is_streaming: Callable[[], bool | None], clock: Callable[[], float]) -> None:
         self._cadence = cadence
         self._is_streaming = is_streaming
         self._clock = clock
@@ -211,9 +214,10 @@ class _Judge:
         return _failing(error)
 
     def _silent(self, error: NoAnswer) -> Probe:
-        if self._is_streaming():
+        streams = self._is_streaming()
+        if streams:
             return self.answered()  # the request waits behind others in its line
-        self._silences += 1
+        self._silences += streams is False
         if self._has_answered and self._silences >= self._cadence.patience:
             return self._dead(error)
         if self._has_answered and self._errs is None:
@@ -223,7 +227,7 @@ class _Judge:
     def _errs_for_good(self, reason: Reason, for_s: float) -> bool:
         if reason not in (Reason.ENGINE_LOAD_FAILED, Reason.ENGINE_PROBE_FAILED):
             return False
-        if reason is Reason.ENGINE_PROBE_FAILED and self._has_answered and not self._is_streaming():
+        if reason is Reason.ENGINE_PROBE_FAILED and self._has_answered and self._is_streaming() is False:
             return for_s >= self._cadence.refusal_s
         return for_s >= self._cadence.reload_s
 

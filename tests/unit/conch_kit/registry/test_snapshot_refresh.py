@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from conch_contracts.names import WorkerUrl
+from conch_contracts.names import EngineAddress, WorkerUrl
 from conch_contracts.records import Heartbeat, Pool
 from conch_kit.redis.errors import RegistryUnavailable
 from conch_kit.registry.liveness import EXPIRY_S
@@ -43,6 +43,28 @@ class Redis:
         if self.away:
             raise RegistryUnavailable("away")
         return [self.list, [URL.encode(), BEAT]]
+
+
+async def test_nobody_can_tell_to_whom_engines_stream_while_redis_is_away_and_shortly_after() -> None:
+    redis, clock = Redis(), FakeClock()
+    reader = RegistryReader(redis, pools=[Pool.LLM], clock=clock)  # type: ignore[arg-type]
+
+    async def told() -> bool | None:
+        await reader.refresh()
+        return reader.is_streaming(EngineAddress("h:1"), "chat")
+
+    assert reader.is_streaming(EngineAddress("h:1"), "chat") is None, "it has not been read yet"
+    assert await told() is False
+    redis.away = True
+    assert await told() is None
+    redis.away = False
+    assert await told() is None, "a stream may have begun meanwhile"
+    clock.advance(EXPIRY_S)
+    assert await told() is False
+    redis.list = registry("new", 1)
+    assert await told() is False, "the first list is no other one"
+    redis.list = registry("other", 1)
+    assert await told() is None, "Redis was emptied"
 
 
 @pytest.mark.parametrize(("away", "alive"), [(True, [URL]), (False, [])])

@@ -91,6 +91,21 @@ async def test_an_engine_that_streams_to_nobody_any_more_has_its_patience_again(
         assert prober.verdict("key").verdict is ProbeVerdict.DEAD
 
 
+async def test_nobody_is_held_for_dead_while_nobody_can_tell_to_whom_it_streams() -> None:
+    told = iter([None, None, None, False, False])
+    engine = ScriptedEngine(None, SILENT, SILENT, SILENT, SILENT)
+    async with Prober(engine, lambda: None, AT_ONCE, is_streaming=lambda *_: next(told)) as prober:
+        prober.set_targets({"key": TARGET})
+        await engine.finished.wait()
+        assert prober.verdict("key").verdict is ProbeVerdict.READY
+    told = iter([None, False, False])
+    silent = ScriptedEngine(None, SILENT, SILENT, SILENT)
+    async with Prober(silent, lambda: None, AT_ONCE, is_streaming=lambda *_: next(told)) as prober:
+        prober.set_targets({"key": TARGET})
+        await silent.finished.wait()
+        assert prober.verdict("key").verdict is ProbeVerdict.DEAD
+
+
 @pytest.mark.parametrize(
     ("answers", "step_s", "streaming", "verdict"),
     [
@@ -100,7 +115,10 @@ async def test_an_engine_that_streams_to_nobody_any_more_has_its_patience_again(
         pytest.param([None, ERROR, SILENT], 5, False, ProbeVerdict.FAILING, id="a silence behind an error"),
         pytest.param([None, ERROR, SILENT, ERROR], 5, False, ProbeVerdict.DEAD, id="errors and silences in turn"),
         pytest.param([BUSY, BUSY], 30, False, ProbeVerdict.FAILING, id="it is full, and nobody has seen it answer"),
+        pytest.param([BUSY, BUSY], 30, None, ProbeVerdict.FAILING, id="it is full, and nobody can tell"),
         pytest.param([BUSY, BUSY], 30, True, ProbeVerdict.READY, id="it is full, and streams to others"),
+        pytest.param([SILENT, SILENT], 30, None, ProbeVerdict.FAILING, id="it never answered, and nobody can tell"),
+        pytest.param([None, ERROR, ERROR], 5, None, ProbeVerdict.FAILING, id="nobody can tell whether it streams"),
         pytest.param([None, ERROR, ERROR], 5, True, ProbeVerdict.FAILING, id="it streams to others"),
         pytest.param([None, ERROR, ERROR], 30, True, ProbeVerdict.DEAD, id="it streams to others, and errs for long"),
         pytest.param([ERROR, ERROR], 5, False, ProbeVerdict.FAILING, id="nobody has seen it answer"),
@@ -111,7 +129,7 @@ async def test_an_engine_that_streams_to_nobody_any_more_has_its_patience_again(
     ],
 )
 async def test_an_engine_that_gives_errors_alone_for_a_while_has_to_be_started_again(
-    answers: list[NoAnswer | None], step_s: float, streaming: bool, verdict: ProbeVerdict
+    answers: list[NoAnswer | None], step_s: float, streaming: bool | None, verdict: ProbeVerdict
 ) -> None:
     clock = FakeClock()
 

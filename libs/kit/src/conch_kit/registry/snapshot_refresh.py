@@ -25,7 +25,7 @@ from conch_contracts.records import Heartbeat, Pool
 from conch_kit.background_loops import BackgroundLoops
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryUnavailable
-from conch_kit.registry.liveness import PoolLiveness
+from conch_kit.registry.liveness import EXPIRY_S, PoolLiveness
 from conch_kit.registry.read_reply import Damaged, Missing, RawChanges, RawList, Unchanged, interpret
 from conch_kit.registry.scripts import READ
 from conch_kit.registry.snapshot import Parser, Snapshot, apply, merge, replace_workers
@@ -64,6 +64,8 @@ class RegistryReader(BackgroundLoops):
         self._epoch = ""
         self._reachable = True
         self._relist_at = clock()
+        self._told_at_s = clock()
+        """From when on each process that lives has told what it does since Redis was away."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -85,13 +87,16 @@ class RegistryReader(BackgroundLoops):
         """How many values could not be read so far."""
         return self._parser.ignored
 
-    def is_streaming(self, address: EngineAddress, model: str) -> bool:
+    def is_streaming(self, address: EngineAddress, model: str) -> bool | None:
         """Return whether this model of an engine streams an answer to a worker: see `Heartbeat.streaming`.
 
-        `model` is its name inside Triton. While Redis is away it is as workers said last: nobody is held for dead then.
+        `model` is its name inside Triton. None where nobody can tell: Redis is away, or was until a moment ago, so a
+        stream may have begun of which no worker could tell.
         """
         pools = self._snapshot.workers.values()
-        return any((address, model) in beat.streaming for beats in pools for beat in beats)
+        if any((address, model) in beat.streaming for beats in pools for beat in beats):
+            return True
+        return False if self.answered and self._reachable and self._clock() >= self._told_at_s else None
 
     async def wait_loaded(self, timeout_s: float) -> bool:
         """Wait for the first complete list and return whether it came in time."""
@@ -133,10 +138,13 @@ class RegistryReader(BackgroundLoops):
             return
         if not self._reachable:
             self._reachable = True
+            self._told_at_s = self._clock() + EXPIRY_S
             for liveness in self._pools.values():
                 liveness.forgive()
         before = self._snapshot
         emptied = self._take_list(replies[0])
+        if emptied:
+            self._told_at_s = self._clock() + EXPIRY_S
         workers = {
             pool: liveness.observe(self._beats(reply), emptied=emptied)
             for (pool, liveness), reply in zip(self._pools.items(), replies[1:], strict=True)
