@@ -1,7 +1,8 @@
 """The one place where engine errors become API errors."""
 
 from conch_contracts.cpu_runtime import INVALID_PREFIX
-from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
+from conch_kit.errors import InvalidRequest, ServiceError, UpstreamError, UpstreamTimeout
+from conch_kit.service.engine_failures import cannot_take
 from conch_kit.triton.encoder_tensors import NoPictures, UnknownTensors
 from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
 
@@ -16,7 +17,7 @@ def service_error(error: EngineError | UnknownTensors) -> ServiceError:
         case EngineRejected():
             return UpstreamError("The model's engine failed to answer the request; its log tells why.")
         case EngineUnavailable() | EngineLost():
-            return Unavailable("The model's engine cannot take the request.", retryable=True)
+            return cannot_take(error)
         case NoPictures():
             return InvalidRequest(
                 f"This model's engine cannot be shown pictures. {error}", param="rows", code="unsupported_parameter"

@@ -254,8 +254,25 @@ async def test_who_has_waited_in_vain_is_told_whether_there_is_an_engine_at_all(
         if not busy:
             queues.apply(snapshot(engines=()))
         with pytest.raises(Unavailable) as caught:
-            await queues.slot(MODEL, POLICY, wait_s=0.001)
+            await queues.slot(MODEL, RoutingPolicy(queue_wait_s=0.01), wait_s=0.001)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(("max_wait_s", "served"), [(None, True), (0.05, False)], ids=["and is served", "unless"])
+async def test_who_waits_when_the_last_engine_vanishes_waits_for_the_next_from_then(max_wait_s, served):
+    queues, policy, claim = admission(engine("a")), RoutingPolicy(queue_wait_s=5), Claim(max_wait_s=max_wait_s)
+    with await queues.slot(MODEL, policy):
+        waiting = asyncio.create_task(queues.slot(MODEL, policy, claim, wait_s=0.05))
+        await turns()
+        queues.apply(snapshot(engines=()))
+        await asyncio.wait([waiting], timeout=0.1)
+        assert waiting.done() is not served
+        queues.apply(snapshot(engines=(engine("b"),)))
+    if served:
+        assert (await waiting).engine == engine("b")
+    else:
+        with pytest.raises(Unavailable):
+            await waiting
 
 
 async def test_nobody_waits_for_a_model_that_is_scaled_to_none():

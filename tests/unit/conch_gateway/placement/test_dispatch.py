@@ -161,23 +161,40 @@ async def test_an_engine_that_is_away_for_too_long_is_what_the_client_is_told(wa
     assert (answer.status, answer.error["message"]) == (503, "away")
 
 
+def says_nothing(for_s):
+    """Return the answer about an engine that has said nothing for so long."""
+
+    class Mute(FakeAnswer):
+        async def read(self) -> bytes:
+            await asyncio.sleep(for_s)
+            return await super().read()
+
+    answer = refused(503, "It says nothing.", retryable=True)
+    return Mute(answer.status, answer.headers, answer.pieces)
+
+
 async def test_what_an_engine_takes_to_say_nothing_is_taken_off_the_wait(monkeypatch):
     """Or a request that is alone would try again and again, for ten times as long as it may wait."""
     monkeypatch.setattr(model_queue, "PASSED_OVER_S", 0.01)
 
-    class Mute(FakeAnswer):
-        async def read(self) -> bytes:
-            await asyncio.sleep(0.25)
-            return await super().read()
-
-    def says_nothing(_):
-        answer = refused(503, "It says nothing.", retryable=True)
-        return Mute(answer.status, answer.headers, answer.pieces)
-
-    served = gateway({GENERATE_PATH: says_nothing}, known=snapshot(route(routing=RoutingPolicy(queue_wait_s=1))))
+    served = gateway(
+        {GENERATE_PATH: lambda _: says_nothing(0.25)}, known=snapshot(route(routing=RoutingPolicy(queue_wait_s=1)))
+    )
     answer = await asyncio.wait_for(served.client.post(PATH, CHAT), 30)
     assert (answer.status, answer.error["message"]) == (503, "It says nothing.")
-    assert len(served.upstream.sent(GENERATE_PATH)) <= 2
+    assert len(served.upstream.sent(GENERATE_PATH)) <= 5
+
+
+async def test_who_an_engine_has_kept_for_all_of_the_wait_and_dropped_waits_for_the_next_one(monkeypatch):
+    monkeypatch.setattr(model_queue, "PASSED_OVER_S", 60)
+    answers = iter([says_nothing(1.5)])
+    model = route(routing=RoutingPolicy(queue_wait_s=1))
+    scripts = {GENERATE_PATH: lambda _: next(answers, FakeAnswer(pieces=(b"{}",)))}
+    served = gateway(scripts, known=snapshot(model, engines=ENGINES[:1]))
+    asked = asyncio.create_task(served.client.post(PATH, CHAT))
+    await eventually(lambda: served.admission.waiting() == {model.model_id: 1}, "the wait for the next engine")
+    served.learn(snapshot(model, engines=ENGINES[1:]))
+    assert (await asyncio.wait_for(asked, 30)).status == 200
 
 
 async def test_a_request_over_which_engines_are_lost_is_given_to_two_at_most():

@@ -11,6 +11,7 @@ from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, Upstream
 from conch_kit.http.request_scope import overdue
 from conch_kit.triton.errors import (
     EngineError,
+    EngineFull,
     EngineLost,
     EngineRejected,
     EngineTimeout,
@@ -28,6 +29,12 @@ def refused_parameter(error: EngineError, clients_name: Callable[[str], str]) ->
     return InvalidRequest(f"Invalid value for '{param}': {reason}.", param=param, code="invalid_value")
 
 
+def cannot_take(error: EngineError) -> Unavailable:
+    """Return the API error for a request that an engine did not begin."""
+    code = None if isinstance(error, EngineFull) else "model_not_ready"
+    return Unavailable("The model's engine cannot take the request.", code=code, retryable=True)
+
+
 def stream_failure(error: EngineError, *, begun: bool) -> ServiceError:
     """Return the API error of a failure; `begun` says that the client already has part of the answer."""
     if isinstance(error, RequestOverdue):
@@ -41,7 +48,7 @@ def stream_failure(error: EngineError, *, begun: bool) -> ServiceError:
         case EngineRejected():
             return UpstreamError("The model's engine failed to answer the request; its log tells why.")
         case EngineUnavailable():
-            return Unavailable("The model's engine cannot take the request.", retryable=True)
+            return cannot_take(error)
         case EngineLost():
             return UpstreamError("The model's engine was lost.", code="upstream_lost", retryable=True)
         case _:

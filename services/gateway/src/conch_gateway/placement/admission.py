@@ -218,16 +218,27 @@ class Admission:
             queue.join(waiter)
             queue.serve()  # those before it may be waiting for an engine that it does not need
             try:
-                async with asyncio.timeout(wait_s):
-                    engine = _engine_of(await waiter.granted)
-            except BaseException as exc:
+                if not await self._is_granted(queue, policy, waiter, wait_s):
+                    raise _none_free(policy, waiter.claim) if queue.engines else not_ready()
+                engine = _engine_of(waiter.granted.result())
+            except BaseException:
                 queue.leave(waiter)
-                if isinstance(exc, TimeoutError):
-                    raise (_none_free(policy, waiter.claim) if queue.engines else not_ready()) from None
                 raise
         if engine is None:
             raise EnginesGone
         return engine
+
+    async def _is_granted(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, wait_s: float) -> bool:
+        """Wait so long, and for the next engine once more from when the last one vanished; tell whether it helped."""
+        while True:
+            done, _ = await asyncio.wait((waiter.granted,), timeout=max(0.0, wait_s))
+            if done:
+                return True
+            if queue.engines or queue.lost_at is None or waiter.claim.max_wait_s is not None:
+                return False
+            wait_s = queue.lost_at + policy.queue_wait_s - self._clock()
+            if wait_s <= 0:
+                return False
 
     async def _hold(
         self, model: ModelId, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, hold: Hold

@@ -68,7 +68,8 @@ class RequestAttempts:
         """`size` is how many bytes the request keeps in memory while it waits."""
         processes.retries.earn()
         self.wait = wait
-        """What is left of the route's `queue.wait`: it passes in this context, and what refusals took is taken off."""
+        """What is left of the route's `queue.wait`: it passes in this context, and what refusals behind the first took
+        is taken off."""
         self._route = route
         self._size = size
         self._failure: ServiceError | None = None

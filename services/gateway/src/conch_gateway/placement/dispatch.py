@@ -169,11 +169,13 @@ class _Failures:
         return not failure.started and self.workers_lost <= MAX_LOST and self.attempts.may_follow(failure)
 
     def _engine_failed(self, failure: _Refused, slot: TakenSlots, took_s: float) -> bool:
+        asked_before = bool(self.tried)
         self.attempts.note(failure.error)
         self.tried |= {slot.engine.grpc}
         if isinstance(failure.error, Unavailable):  # it has not begun, so it may be asked again
             slot.refused()
-            self.attempts.wait.use(took_s)  # an engine that says nothing is as good as none
+            if asked_before:  # an engine that says nothing is as good as none; the first may just have been frozen
+                self.attempts.wait.use(took_s)
             return True
         self.engines_lost += 1
         return self.engines_lost <= MAX_LOST and self.attempts.may_follow(failure)
