@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH
+from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH, EngineAddress
 from conch_contracts.records import EncoderProfile, Engine, ModelKind, Pooling, Route
 from testkit.gateway.encoders import FakeStore, serving
 from testkit.gateway.fakes import ENGINE, Answered, FakeAnswer, Gateway, answered, gateway, route, rows, snapshot
@@ -110,6 +110,22 @@ async def test_what_an_engine_of_the_version_before_answers_is_not_kept_for_the_
     served.learn(snapshot(model, engines=(Engine(grpc=ENGINE),)))
     assert (await served.client.post("/v1/embeddings", {"input": "hi"})).headers[b"x-conch-cache"] == b"miss"
     assert len(store.kept) == 1
+
+
+async def test_what_is_kept_is_not_given_while_all_engines_are_of_another_version() -> None:
+    model, store = route(kind=ModelKind.EMBEDDING, encoder=EncoderProfile(cache_ttl_s=60)), FakeStore()
+    scripts = {PREPARE_ROWS_PATH: rows(3), ENCODE_PATH: answered(VECTORS)}
+    current, old = Engine(grpc=ENGINE), Engine(grpc=EngineAddress("old:1"), outdated=True)
+    served = gateway(scripts, known=snapshot(model, engines=(current,)), store=store)
+
+    async def asked() -> bytes:
+        return (await served.client.post("/v1/embeddings", {"input": "hi"})).headers[b"x-conch-cache"]
+
+    assert [await asked(), await asked()] == [b"miss", b"hit"]
+    served.learn(snapshot(model, engines=(old,)))
+    assert [await asked(), await asked()] == [b"miss", b"miss"], "the old engine answers other requests too"
+    served.learn(snapshot(model, engines=(old, current)))
+    assert await asked() == b"hit"
 
 
 async def test_what_the_next_version_answers_is_not_kept_for_the_one_before() -> None:

@@ -163,6 +163,11 @@ class Admission:
         now = queue.route
         return (now.encoder, now.engine_model, now.created) == (route.encoder, route.engine_model, route.created)
 
+    def awaits_files_of(self, route: Route) -> bool:
+        """Tell whether a model has engines, and all of them still hold other files than its route was written for."""
+        queue = self._queues.get(route.model_id)
+        return queue is not None and bool(queue.engines) and all(engine.outdated for engine in queue.engines)
+
     async def slot(
         self,
         model: ModelId,

@@ -69,6 +69,10 @@ class Dispatcher:
         """Tell whether the engines of a model hold the very files that this route was written for."""
         return self._admission.has_files_of(route)
 
+    def awaits_files_of(self, route: Route) -> bool:
+        """Tell whether a model has engines, and all of them still hold other files than its route was written for."""
+        return self._admission.awaits_files_of(route)
+
     def wait(self, route: Route, claim: Claim) -> TimeLeft:
         """Return how long a job may wait for slots and workers, in all of its attempts."""
         return TimeLeft(claim.patience_s(route.routing), self._clock)
