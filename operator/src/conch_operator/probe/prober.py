@@ -37,6 +37,8 @@ class Target:
     """The namespace of whoever named the address; None: Conch runs the engine."""
     prompt_ids: tuple[int, ...] = ()
     """What the decoder of a model of speech is given."""
+    restarts: int = 0
+    """How often the engine was started again."""
 
 
 class NoAnswer(Exception):
@@ -86,11 +88,19 @@ class Cadence:
     GPU a process fails at everything."""
     reload_s: float = 30.0
     """How long a server stays that could not load its model, which it never tries again by itself, or that has given
-    errors alone since it was first asked, or while it streamed to others."""
+    errors alone since it was first asked; twice as long after each restart."""
+    longest_reload_s: float = 120.0
+    """And how long at most; so long one stays that gives errors alone while it streams to others."""
+
+    def stays_s(self, restarts: int) -> float:
+        """Return how long a server that cannot do its work stays, which was started again so often."""
+        return min(self.longest_reload_s, self.reload_s * 2.0 ** min(restarts, _MOST_DOUBLINGS))
 
 
-ON_CLUSTER = Cadence(reload_s=660.0)
-"""The kubelet forgets earlier ends of a container that ran for ten minutes, so reloads make no crash loop."""
+_MOST_DOUBLINGS = 10
+
+ON_CLUSTER = Cadence(longest_reload_s=660.0)
+"""The kubelet forgets earlier ends of a container that ran for ten minutes, so reloads make no crash loop for long."""
 
 
 class Prober:
@@ -156,7 +166,8 @@ class Prober:
         return self._verdicts.get(key, Probe())
 
     async def _follow(self, key: Hashable, target: Target) -> None:
-        judge = _Judge(self._cadence, partial(self._is_streaming, target.address, target.model), self._clock)
+        streams = partial(self._is_streaming, target.address, target.model)
+        judge = _Judge(self._cadence, streams, self._clock, target.restarts)
         while True:
             try:
                 await self._client.probe(target)
@@ -186,8 +197,11 @@ _READY = Probe(ProbeVerdict.READY, Reason.READY)
 class _Judge:
     """Judges one incarnation of an engine: what it has answered so far says what it means when it does not."""
 
-    def __init__(self, cadence: Cadence, is_streaming: Callable[[], bool | None], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, cadence: Cadence, is_streaming: Callable[[], bool | None], clock: Callable[[], float], restarts: int
+    ) -> None:
         self._cadence = cadence
+        self._restarts = restarts
         self._is_streaming = is_streaming
         self._clock = clock
         self._has_answered = False
@@ -227,9 +241,10 @@ class _Judge:
     def _errs_for_good(self, reason: Reason, for_s: float) -> bool:
         if reason not in (Reason.ENGINE_LOAD_FAILED, Reason.ENGINE_PROBE_FAILED):
             return False
-        if reason is Reason.ENGINE_PROBE_FAILED and self._has_answered and self._is_streaming() is False:
-            return for_s >= self._cadence.refusal_s
-        return for_s >= self._cadence.reload_s
+        if reason is Reason.ENGINE_PROBE_FAILED and self._has_answered:
+            others = self._is_streaming() is not False
+            return for_s >= (self._cadence.longest_reload_s if others else self._cadence.refusal_s)
+        return for_s >= self._cadence.stays_s(self._restarts)
 
     def _dead(self, error: NoAnswer) -> Probe:
         message = str(error)

@@ -61,8 +61,7 @@ def engine_steps(model: DesiredModel, observed: Observed) -> EngineSteps:
     successors = [] if observed.lacks_tokenizer(model.id, facts) else current
     taken = {} if model.scaled is None else model.scaled.taken
     remove = (*_surplus(current, wanted, taken), *_replaceable(old, successors, wanted))
-    serving = any(engine.ready for engine in present)
-    restart = tuple(engine for engine in current if is_dead(engine, others_serve=serving) and engine not in remove)
+    restart = tuple(engine for engine in current if is_dead(engine) and engine not in remove)
     room = wanted + SURGE - len(staying) if old else wanted
     lacks = 0 if model.drains else min(wanted - len(current), room)
     start = _missing(model, recipe, facts.digest, present, lacks) if recipe else ()
@@ -186,10 +185,9 @@ def spec_hash(recipe: EngineRecipe) -> str:
     return hashlib.sha256(repr(astuple(recipe)).encode()).hexdigest()[:10]
 
 
-def is_dead(engine: ObservedEngine, *, others_serve: bool) -> bool:
-    """Return whether to start an engine again; loading in vain once more must not burden others that serve."""
-    dead = engine.engine.phase is EnginePhase.RUNNING and engine.probe.verdict is ProbeVerdict.DEAD
-    return dead and not (others_serve and engine.probe.reason is Reason.ENGINE_LOAD_FAILED)
+def is_dead(engine: ObservedEngine) -> bool:
+    """Return whether to start an engine again."""
+    return engine.engine.phase is EnginePhase.RUNNING and engine.probe.verdict is ProbeVerdict.DEAD
 
 
 def _why(

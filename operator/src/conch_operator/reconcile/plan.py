@@ -120,9 +120,8 @@ def plan_workloads(desired: Desired, observed: Observed, known: KnownRoutes | No
     ]
     draining = _draining(served, observed)
     leaving = frozenset(engine.name for engine in (*ending, *remove)) | draining
-    serving = {engine.engine.model for engine in observed.engines if engine.ready}
     pooled = _specs([model for model in served if model.deployment.pool_id is not None], observed)
-    dead = [engine for engine in observed.engines if is_dead(engine, others_serve=engine.engine.model in serving)]
+    dead = [engine for engine in observed.engines if is_dead(engine)]
     routes = _routes(served, claims, observed, leaving, known or KnownRoutes(), {**observed.specs, **pooled})
     routes |= _untouched(desired, observed, leaving)
     return Plan(

@@ -114,7 +114,7 @@ def no_engine_answers(given: PolicyInput) -> Fault | None:
     if given.model.id not in given.observed.specs:  # nobody can tell which of them are of this spec
         staying = [engine for engine in given.observed.engines_of(given.model.id) if engine.stays]
     starting = Fault(Reason.ENGINE_STARTING, "The engine is being started.")
-    return _first_that_fails(staying, given) or next((_of_engine(engine) for engine in staying), starting)
+    return _first_that_fails(staying) or next((_of_engine(engine) for engine in staying), starting)
 
 
 def an_engine_serves(given: PolicyInput) -> bool:
@@ -137,7 +137,7 @@ def engines_are_as_asked_for(given: PolicyInput) -> Fault | None:
     wanted = given.model.replicas
     if (ready := _ready(updated)) < wanted:
         count = Fault(Reason.ROLLING_OUT, f"{ready} of {wanted} engines of this spec answer.")
-        return _first_that_fails(updated, given) or count
+        return _first_that_fails(updated) or count
     left = sum(engine.stays for engine in observed.engines_of(given.model.id)) - wanted
     return Fault(Reason.ROLLING_OUT, f"{left} engines more than wanted are being ended.") if left > 0 else None
 
@@ -224,9 +224,8 @@ def _ready(engines: Sequence[ObservedEngine]) -> int:
     return sum(engine.ready for engine in engines)
 
 
-def _first_that_fails(engines: Sequence[ObservedEngine], given: PolicyInput) -> Fault | None:
-    serving = _ready(given.observed.engines_of(given.model.id)) > 0
-    faults = (_of_engine(engine, others_serve=serving) for engine in engines if not engine.ready)
+def _first_that_fails(engines: Sequence[ObservedEngine]) -> Fault | None:
+    faults = (_of_engine(engine) for engine in engines if not engine.ready)
     return next((fault for fault in faults if fault.reason is not Reason.ENGINE_STARTING), None)
 
 
@@ -248,7 +247,7 @@ def _no_engine_is_wanted(given: PolicyInput) -> Fault | None:
     return Fault(Reason.NO_REPLICAS, "spec.replicas is 0; set it to 1 or more to serve the model.")
 
 
-def _of_engine(engine: ObservedEngine, *, others_serve: bool = False) -> Fault:
+def _of_engine(engine: ObservedEngine) -> Fault:
     if engine.engine.fault is not None:
         return engine.engine.fault
     if engine.engine.phase is EnginePhase.EXITED:
@@ -259,8 +258,7 @@ def _of_engine(engine: ObservedEngine, *, others_serve: bool = False) -> Fault:
     message = f"{engine.name}: {fault.message}"
     if fault.reason is not Reason.ENGINE_LOAD_FAILED:
         return Fault(fault.reason, message)
-    when = "when no other engine of the model serves" if others_serve else "by itself, until it loads"
-    return Fault(fault.reason, f"{message.rstrip('.')}. Mend the cause; the engine is started again {when}.")
+    return Fault(fault.reason, f"{message.rstrip('.')}. Mend the cause; the engine is started again until it loads.")
 
 
 def _of_start(engine: ObservedEngine) -> Fault:

@@ -8,7 +8,7 @@ import pytest
 from conch_contracts.conditions import Reason
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
-from conch_operator.probe.prober import Cadence, NoAnswer, Prober, Target
+from conch_operator.probe.prober import ON_CLUSTER, Cadence, NoAnswer, Prober, Target
 from conch_operator.state import Probe, ProbeVerdict
 from testkit.clock import FakeClock
 from testkit.waiting import eventually
@@ -37,6 +37,19 @@ class ScriptedEngine:
         answer = self._answers.pop(0)
         if answer is not None:
             raise answer
+
+
+class SlowEngine(ScriptedEngine):
+    """Likewise, and takes so long each time."""
+
+    def __init__(self, takes_s: float, *answers: NoAnswer | None) -> None:
+        super().__init__(*answers)
+        self._takes_s = takes_s
+        self.clock = FakeClock()
+
+    async def probe(self, target: Target) -> None:
+        self.clock.advance(self._takes_s)
+        await super().probe(target)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +133,8 @@ async def test_nobody_is_held_for_dead_while_nobody_can_tell_to_whom_it_streams(
         pytest.param([SILENT, SILENT], 30, None, ProbeVerdict.FAILING, id="it never answered, and nobody can tell"),
         pytest.param([None, ERROR, ERROR], 5, None, ProbeVerdict.FAILING, id="nobody can tell whether it streams"),
         pytest.param([None, ERROR, ERROR], 5, True, ProbeVerdict.FAILING, id="it streams to others"),
-        pytest.param([None, ERROR, ERROR], 30, True, ProbeVerdict.DEAD, id="it streams to others, and errs for long"),
+        pytest.param([None, ERROR, ERROR], 119, True, ProbeVerdict.FAILING, id="it streams to others for long"),
+        pytest.param([None, ERROR, ERROR], 120, True, ProbeVerdict.DEAD, id="it streams to others, and errs for long"),
         pytest.param([ERROR, ERROR], 5, False, ProbeVerdict.FAILING, id="nobody has seen it answer"),
         pytest.param([ERROR, ERROR], 30, False, ProbeVerdict.DEAD, id="nobody has, for long"),
         pytest.param([UNREACHABLE, UNREACHABLE], 30, False, ProbeVerdict.FAILING, id="it is not there"),
@@ -131,18 +145,28 @@ async def test_nobody_is_held_for_dead_while_nobody_can_tell_to_whom_it_streams(
 async def test_an_engine_that_gives_errors_alone_for_a_while_has_to_be_started_again(
     answers: list[NoAnswer | None], step_s: float, streaming: bool | None, verdict: ProbeVerdict
 ) -> None:
-    clock = FakeClock()
-
-    class Slow(ScriptedEngine):
-        async def probe(self, target: Target) -> None:
-            clock.advance(step_s)
-            await super().probe(target)
-
-    engine = Slow(*answers)
-    async with Prober(engine, lambda: None, AT_ONCE, is_streaming=lambda *_: streaming, clock=clock) as prober:
+    engine = SlowEngine(step_s, *answers)
+    async with Prober(engine, lambda: None, AT_ONCE, is_streaming=lambda *_: streaming, clock=engine.clock) as prober:
         prober.set_targets({"key": TARGET})
         await engine.finished.wait()
         assert prober.verdict("key").verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("cadence", "restarts", "stays_s"),
+    [(Cadence(), 0, 30), (Cadence(), 1, 60), (Cadence(), 9, 120), (ON_CLUSTER, 3, 240), (ON_CLUSTER, 10**9, 660)],
+)
+async def test_a_server_that_cannot_load_is_tried_again_ever_more_rarely(
+    cadence: Cadence, restarts: int, stays_s: float
+) -> None:
+    target, verdicts = replace(TARGET, restarts=restarts), []
+    for for_s in (stays_s - 1, stays_s):
+        engine = SlowEngine(for_s, REFUSED, REFUSED)
+        async with Prober(engine, lambda: None, replace(cadence, starting_s=0), clock=engine.clock) as prober:
+            prober.set_targets({"key": target})
+            await engine.finished.wait()
+            verdicts.append(prober.verdict("key").verdict)
+    assert verdicts == [ProbeVerdict.FAILING, ProbeVerdict.DEAD]
 
 
 async def test_what_is_said_of_a_dead_engine_is_sentences() -> None:

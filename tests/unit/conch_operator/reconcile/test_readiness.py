@@ -73,7 +73,7 @@ def failing(reason: Reason, message: str) -> Probe:
                 PUBLISHED,
                 "EngineReady",
                 "EngineLoadFailed",
-                "no such layer. Mend the cause; the engine is started again by itself",
+                "no such layer. Mend the cause; the engine is started again until it loads",
             ),
         ),
         (
@@ -121,7 +121,7 @@ def test_one_ready_engine_of_two_is_enough() -> None:
         (
             engine(MODEL, 1, probe=failing(Reason.ENGINE_LOAD_FAILED, "no such layer")),
             f"One engine fails while others serve: {engine(MODEL, 1).name}: no such layer. Mend the cause; "
-            "the engine is started again when no other engine of the model serves.",
+            "the engine is started again until it loads.",
         ),
     ],
 )
