@@ -129,6 +129,8 @@ def _pod(
         "enableServiceLinks": False,
         "securityContext": POD_SECURITY,
         "readinessGates": [{"conditionType": SERVING_GATE}],
+        # As PID 1 a process that has set no handler yet would miss SIGTERM, and the pod stay for its grace period.
+        "shareProcessNamespace": True,
         "terminationGracePeriodSeconds": drain_of(model, settings) + LONGEST_HOLD_S + 15,
         "initContainers": _init_containers(model, server, source, cache, agent, settings),
         "containers": [
