@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,6 +30,8 @@ _SHARED = ("code", "runtime")
 """The Dockerfile's stages that every image comes from."""
 _SIDE_BY_SIDE = 2
 """A build waits for its disk as long as for its processor."""
+_LOOK_S = 0.5
+"""How long a signal is not heard that comes in the moment before a wait for a thread begins."""
 
 
 def main() -> int:
@@ -99,6 +101,8 @@ def _build_all(tool: Tool, recipe: Recipe, images: Sequence[Image]) -> None:
         started = [pool.submit(_build, tool, recipe, image) for image in images]
         try:
             for build in started:
+                while not build.done():
+                    wait([build], timeout=_LOOK_S)
                 build.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
