@@ -292,7 +292,8 @@ class ClusterEngine:
     phase: EnginePhase
     grpc: EngineAddress
     incarnation: int = 0
-    """Grows with each start, so that a verdict on the last process is not taken for one on this one."""
+    """How often its process was started again: a verdict on the last process is none on this one. A pooled one's only
+    grows."""
     detail: str = ""
     """How the last process ended, and the last lines that it wrote."""
     fault: Fault | None = None

@@ -172,25 +172,14 @@ async def test_no_request_fails_while_pods_come_and_go(world: Plane, tiny: str) 
     assert len(answers) > 20
 
 
-async def test_a_pod_that_is_deleted_as_it_starts_is_gone_at_once(world: Plane, tiny: str) -> None:
+def test_nothing_of_an_engine_is_the_first_process_of_its_pod(world: Plane, tiny: str) -> None:
+    """That one would hear no SIGTERM before it asks for it, and its pod stay for the whole grace period."""
     world.wait_ready(tiny)
-    before = _pods(world, tiny)
-
-    def begun() -> list[str]:
-        """Return the new pods in which something runs; an agent asks for no signal in its first second."""
-        new = [pod for pod in _made(world, "pod", tiny) if pod["metadata"]["name"] not in before]
-        inside = [(pod, pod["status"].get("initContainerStatuses", ())) for pod in new]
-        return [pod["metadata"]["name"] for pod, found in inside if any("running" in one["state"] for one in found)]
-
-    world.namespace.kubectl("scale", "modeldeployment", tiny, "--replicas=2")
-    try:
-        await eventually(begun, "a pod that begins to start", timeout_s=60)
-        (pod,) = begun()
-        world.namespace.kubectl("delete", "pod", pod, "--wait=false")
-        await eventually(lambda: pod not in _pods(world, tiny), "its end", timeout_s=45)
-    finally:
-        world.namespace.kubectl("scale", "modeldeployment", tiny, "--replicas=1")
-    await eventually(lambda: len(_pods(world, tiny)) == 1, "one pod", timeout_s=60)
+    (pod,) = _pods(world, tiny)
+    told = "print(open('/proc/1/cmdline').read())"
+    first = world.namespace.kubectl("exec", pod, "-c", "agent", "--", "/opt/conch/bin/python", "-c", told)
+    assert first.strip()
+    assert "python" not in first, "the agent"
 
 
 async def test_a_model_whose_only_engine_is_evicted_is_ready_all_the_time(world: Plane, tiny: str) -> None:

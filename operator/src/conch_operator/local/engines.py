@@ -111,7 +111,7 @@ class LocalEngines:
                 contract=engine.component.contract,
                 phase=engine.process.phase,
                 grpc=engine.ports.grpc(),
-                incarnation=engine.process.incarnation,
+                incarnation=max(0, engine.process.incarnation - 1),
                 detail=engine.process.detail,
                 folder=engine.component.recipe.folder,
             )
