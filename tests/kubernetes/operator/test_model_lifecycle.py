@@ -182,6 +182,32 @@ def test_nothing_of_an_engine_is_the_first_process_of_its_pod(world: Plane, tiny
     assert "python" not in first, "the agent"
 
 
+_KILL_BACKEND = """
+import os, pathlib, signal
+
+for comm in pathlib.Path("/proc").glob("[0-9]*/comm"):
+    if comm.read_text().startswith("triton_python"):
+        os.kill(int(comm.parent.name), signal.SIGKILL)
+"""
+
+
+async def test_an_engine_whose_backend_has_died_is_started_again(world: Plane, tiny: str) -> None:
+    world.wait_ready(tiny)
+    (pod,) = _pods(world, tiny)
+
+    def restarts() -> int:
+        statuses = world.namespace.get("pod", pod)["status"]["containerStatuses"]
+        return int(next(one["restartCount"] for one in statuses if one["name"] == "triton"))
+
+    before = restarts()
+    world.namespace.kubectl("exec", pod, "-c", "agent", "--", "/opt/conch/bin/python", "-c", _KILL_BACKEND)
+    await eventually(lambda: restarts() > before, "the server to be started again", timeout_s=60)
+    await eventually(lambda: world.engines(tiny), "its route", timeout_s=60)
+    world.wait_ready(tiny)
+    assert (await ask(world, tiny))[0] == 200
+    assert restarts() == before + 1, "no more than once"
+
+
 async def test_a_model_whose_only_engine_is_evicted_is_ready_all_the_time(world: Plane, tiny: str) -> None:
     world.wait_ready(tiny)
     (evicted,) = _pods(world, tiny)

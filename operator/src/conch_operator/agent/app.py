@@ -5,17 +5,17 @@ GET  /bundle      the tokenizer bundle                    the operator asks, lik
 GET  /withdrawn   answers when the engine may end         the kubelet asks, as the engine's preStop hook
 POST /withdrawn   lets the engine end                     the operator says so, when no gateway uses it any more
 POST /condemned   has the engine started again            the operator says so, when it has stopped answering
-GET  /engine      whether the engine lives                the kubelet asks, as the engine's liveness probe
 GET  /livez       whether the agent runs                  the kubelet asks, as the agent's own probe
 
-The kubelet has no token, so what it asks is open: it changes nothing and tells no more than that the engine lives.
+The kubelet has no token, so what it asks is open: it changes nothing and tells nothing of the engine.
 GET /withdrawn answers after a while in any case, so an engine can always be stopped without an operator.
 """
 
 import asyncio
 import hmac
+from collections.abc import Callable
 
-from conch_contracts.names import TRITON_HTTP_PORT, Digest
+from conch_contracts.names import Digest
 from conch_kit.bundles.archive import BundleError
 from conch_kit.http.asgi import ASGIApp, Receive, Scope, Send, respond
 from conch_operator.agent import messages
@@ -26,7 +26,6 @@ from conch_operator.agent.tokens import token_sha256
 LONGEST_READ_S = 90.0
 """How long an answer about a folder may take; an operator waits for less."""
 DISK_HANGS = b"The folder cannot be read in time: see whether its disk answers.\n"
-_ENGINE_S = 4.0
 _BEARER = b"Bearer "
 _NO_TOKEN = b"Only the operator may ask this. Its token is missing or wrong; send it as Authorization: Bearer.\n"
 _JSON = [(b"content-type", b"application/json")]
@@ -35,9 +34,12 @@ _BYTES = [(b"content-type", b"application/zstd")]
 
 
 def make_app(
-    folder: FolderReporter | None, termination: EngineTermination, token_hash: str, engine_port: int = TRITON_HTTP_PORT
+    folder: FolderReporter | None, termination: EngineTermination, token_hash: str, restart: Callable[[], None]
 ) -> ASGIApp:
-    """Return the app; `token_hash`: the SHA-256 of the operator's token; None for an agent of no single folder."""
+    """Return the app; None for an agent of no single folder.
+
+    `token_hash`: the SHA-256 of the operator's token; `restart` has the engine started again.
+    """
 
     async def answer(method: str, path: str) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
         match method, path:
@@ -57,12 +59,8 @@ def make_app(
                 termination.allow()
                 return 200, b"ok\n", _TEXT
             case "POST", messages.RESTART_PATH:
-                termination.request_restart()
+                restart()
                 return 200, b"ok\n", _TEXT
-            case "GET", messages.ENGINE_PATH:
-                if termination.must_restart:
-                    return 503, b"the engine does not answer requests any more\n", _TEXT
-                return await _engine_lives(engine_port)
             case _:
                 return 404, b"not found\n", _TEXT
 
@@ -102,18 +100,3 @@ def is_trusted(scope: Scope, token_hash: str) -> bool:
 async def refuse(send: Send) -> None:
     """Answer that a request bears no token, or a wrong one."""
     await respond(send, 401, _NO_TOKEN, [*_TEXT, (b"www-authenticate", b"Bearer")])
-
-
-async def _engine_lives(port: int) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
-    """Ask Triton itself; it refuses connections while it ends, and answers 200 for a model that could not be loaded."""
-    try:
-        async with asyncio.timeout(_ENGINE_S):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            try:
-                writer.write(b"GET /v2/health/live HTTP/1.0\r\n\r\n")
-                line = await reader.readline()
-            finally:
-                writer.close()
-    except (OSError, TimeoutError) as error:
-        return 503, f"Triton does not answer: {str(error) or type(error).__name__}\n".encode(), _TEXT
-    return (200, b"ok\n", _TEXT) if b" 200 " in line else (503, b"Triton is not live\n", _TEXT)

@@ -8,6 +8,7 @@ from conch_kit import logs
 from conch_kit.settings import StartupError, load
 from conch_operator.agent.app import make_app
 from conch_operator.agent.folder_reporter import FolderReporter
+from conch_operator.agent.pod_server import PodServer
 from conch_operator.agent.pool_agent import run_pool_agent
 from conch_operator.agent.serving import serve_until_told
 from conch_operator.agent.settings import AgentSettings, FolderAgentSettings
@@ -39,9 +40,9 @@ async def _serve(settings: FolderAgentSettings) -> None:
         speech=settings.needs_speech,
     )
     folder = FolderReporter(settings.folder, settings.shown_folder, needs, downloads=settings.downloads)
-    await serve_until_told(
-        make_app(folder, EngineTermination(settings.longest_hold_s), settings.token_sha256), settings
-    )
+    termination, engine = EngineTermination(settings.longest_hold_s), PodServer(lambda: None)
+    app = make_app(folder, termination, settings.token_sha256, engine.restart_unless_new)
+    await serve_until_told(app, settings)
 
 
 if __name__ == "__main__":

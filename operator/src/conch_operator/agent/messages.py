@@ -10,7 +10,6 @@ from conch_operator.state import EncoderFacts, GenerationFacts, SpeechFacts
 SOURCE_PATH = "/source"
 BUNDLE_PATH = "/bundle"
 WITHDRAWN_PATH = "/withdrawn"
-ENGINE_PATH = "/engine"
 RESTART_PATH = "/condemned"
 """Named so by agents of earlier versions, which an operator must reach too."""
 LIVE_PATH = "/livez"

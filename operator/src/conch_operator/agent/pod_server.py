@@ -1,4 +1,4 @@
-"""The server in the container beside the agent, found by its process: the containers of a pool's pod share them.
+"""The server in the container beside the agent, found by its process: the containers of a pod share them.
 
 The kubelet starts it again whenever it ends. It is looked for again and again, so an end is known a moment later.
 """
@@ -6,6 +6,7 @@ The kubelet starts it again whenever it ends. It is looked for again and again, 
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,9 @@ from conch_operator.state import EnginePhase
 
 _NAME = b"tritonserver"
 _LOOK_S = 0.1
+_NEW_S = 5.0
+"""Sooner no server is found not to do its work, and one that was told to end is seen to have ended."""
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PROCESSES = Path("/proc")
 
 
@@ -43,6 +47,12 @@ class PodServer(BackgroundLoops):
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
+    def restart_unless_new(self) -> None:
+        """Do so where what runs has for a while: else somebody means the process before it."""
+        self.look()
+        if self.pid is not None and self._age_s() >= _NEW_S:
+            self.restart()
+
     def look(self) -> None:
         """Look once whether the server runs."""
         if self.pid is not None and self._start_of(self.pid) == self._started:
@@ -66,6 +76,9 @@ class PodServer(BackgroundLoops):
         while True:
             self.look()
             await asyncio.sleep(_LOOK_S)
+
+    def _age_s(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - int(self._started) / _TICKS_PER_S
 
     def _start_of(self, pid: int) -> bytes:
         """Return when a process was started, as the kernel tells; empty for one that has ended."""

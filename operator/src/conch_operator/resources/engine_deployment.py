@@ -20,7 +20,7 @@ from conch_contracts.names import (
     TRITON_HTTP_PORT,
     TRITON_METRICS_PORT,
 )
-from conch_operator.agent.messages import ENGINE_PATH, WITHDRAWN_PATH
+from conch_operator.agent.messages import WITHDRAWN_PATH
 from conch_operator.agent.termination import LONGEST_HOLD_S
 from conch_operator.agent.tokens import AgentOwner, AgentTokens
 from conch_operator.resources.agent_container import agent_container
@@ -203,7 +203,7 @@ def _triton(model: DesiredModel, server: RuntimeServer, mounts: Sequence[Object]
         "resources": engine_resources(engine),
         "startupProbe": engine_probe("/v2/health/live", "http", period_s=1, failures=SLOWEST_START_S),
         "readinessProbe": engine_probe("/v2/health/ready", "http", period_s=2, failures=3),
-        "livenessProbe": engine_probe(ENGINE_PATH, AGENT_PORT, period_s=5, failures=3)
+        "livenessProbe": engine_probe("/v2/health/live", "http", period_s=5, failures=3)
         | {"terminationGracePeriodSeconds": 30},
         "lifecycle": {"preStop": {"httpGet": {"path": WITHDRAWN_PATH, "port": AGENT_PORT}}},
         "volumeMounts": [

@@ -28,7 +28,7 @@ from conch_contracts.names import (
 from conch_contracts.spec.engine_pool import EnginePoolSpec
 from conch_contracts.spec.quantities import quantity_value
 from conch_contracts.spec.runtimes import Runtime
-from conch_operator.agent.messages import ENGINE_PATH, WITHDRAWN_PATH
+from conch_operator.agent.messages import WITHDRAWN_PATH
 from conch_operator.agent.pool_agent import POOL_REPOSITORY
 from conch_operator.agent.pool_folders import CLAIMS
 from conch_operator.agent.termination import LONGEST_HOLD_S
@@ -198,8 +198,7 @@ def _triton(pool: PoolObject, image: str, drain_s: int) -> Object:
         "resources": pool_resources(int(quantity_value(pool.spec.memory))),
         "startupProbe": engine_probe(live, "http", period_s=1, failures=SLOWEST_START_S),
         "readinessProbe": engine_probe(live, "http", period_s=2, failures=3),
-        "livenessProbe": engine_probe(ENGINE_PATH, AGENT_PORT, period_s=5, failures=3)
-        | {"terminationGracePeriodSeconds": 30},
+        "livenessProbe": engine_probe(live, "http", period_s=5, failures=3) | {"terminationGracePeriodSeconds": 30},
         "lifecycle": {"preStop": {"httpGet": {"path": WITHDRAWN_PATH, "port": AGENT_PORT}}},
         "volumeMounts": [
             *(

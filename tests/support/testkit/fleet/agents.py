@@ -29,7 +29,9 @@ def agents_of(folder: FolderReporter, secret: str, namespace: str, models: list[
     tokens = AgentTokens(SecretStr(secret))
     owners = [AgentOwner(namespace, ENGINE_COMPONENT, model) for model in models]
     apps = {
-        _BEARER + tokens.token(owner).encode(): make_app(folder, EngineTermination(LONGEST_HOLD_S), tokens.told(owner))
+        _BEARER + tokens.token(owner).encode(): make_app(
+            folder, EngineTermination(LONGEST_HOLD_S), tokens.told(owner), lambda: None
+        )
         for owner in owners
     }
     stranger = next(iter(apps.values()))
