@@ -82,12 +82,21 @@ class Process:
 
     def start(self) -> None:
         """Start it and wait until it serves."""
+        self.begin()
+        self.wait_ready()
+
+    def begin(self) -> None:
+        """Start it; it does not serve yet."""
         self.ready.unlink(missing_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 tied([sys.executable, "-m", self._module]), env=self._environ, stdout=log, stderr=subprocess.STDOUT
             )
+
+    def wait_ready(self) -> None:
+        """Wait until it serves."""
         process = self._process
+        assert process is not None
         wait_until(lambda: self.ready.exists() or process.poll() is not None, f"{self._module} to serve", 90)
         assert process.poll() is None, self.log.read_text()
 
@@ -254,7 +263,9 @@ def plane(namespace: Namespace, images: Images, folder: Path, worker: str = "llm
                     **({"cache_dir": folder / name / "cache"} if name in _KEEP_FILES else {}),
                 }
                 found.services[name] = Process(module, folder / name, settings, {})
-                found.services[name].start()
+                found.services[name].begin()
+            for process in found.services.values():
+                process.wait_ready()
             yield found
         finally:
             for process in found.services.values():
