@@ -150,9 +150,12 @@ def test_a_server_that_is_killed_for_its_memory_has_the_models_again_that_are_as
         "exec", before["metadata"]["name"], "-c", "agent", "--", "/opt/conch/bin/python", "-c", _KILL
     )
     assert [ask(world, name) for name in (out, NAMES[0])] == [answer] * 2
+    restarts = server(before)["restartCount"] + 1
+    wait_until(
+        lambda: [server(pod)["restartCount"] for pod in pods(world)] == [restarts], "the kubelet's word", 30, 0.5
+    )
     (after,) = pods(world)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    assert server(after)["restartCount"] == server(before)["restartCount"] + 1
     assert server(after)["lastState"]["terminated"]["exitCode"] == 128 + signal.SIGKILL
     wait_until(lambda: resident() == {out, NAMES[0]}, "those that were asked for", 60, 0.5)
 
