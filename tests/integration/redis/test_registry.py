@@ -178,7 +178,7 @@ async def test_a_new_writer_of_an_emptied_redis_keeps_what_it_does_not_know_yet(
         assert await writer.is_current()
         await eventually(lambda: set(reader.snapshot.routes) == {CHAT}, "the list")
         assert reader.snapshot.engines[CHAT] == before.engines[CHAT]
-        assert new.loaded
+        assert await new.wait_loaded(30)
         assert (new.ignored, reader.ignored) == (0, 0)
         await writer.publish(listing((route("chat"), (engine(7),))))
         await eventually(lambda: reader.snapshot.engines.get(CHAT) == (engine(7),), "its own engine")
