@@ -173,8 +173,8 @@ async def test_a_new_writer_of_an_emptied_redis_keeps_what_it_does_not_know_yet(
         before = reader.snapshot
         await client.execute("FLUSHALL")
         writer = RegistryWriter(client, fence=2)
-        first = await writer.publish({}, unrouted=[CHAT])
-        assert await writer.publish({}, unrouted=[CHAT]) == first
+        first = await writer.publish({}, unknown={CHAT: ()})
+        assert await writer.publish({}, unknown={CHAT: ()}) == first
         assert await writer.is_current()
         await eventually(lambda: set(reader.snapshot.routes) == {CHAT}, "the list")
         assert reader.snapshot.engines[CHAT] == before.engines[CHAT]

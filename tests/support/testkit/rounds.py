@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,6 +22,7 @@ from conch_operator.model_folder.caching_reader import CachingFolderReader
 from conch_operator.probe.prober import Cadence, NoAnswer, Prober, Target
 from conch_operator.reconcile.plan import Acted, Plan, plan_processes
 from conch_operator.reconcile.reconciler import Ports, Reconciler, Scaling
+from conch_operator.reconcile.route_writer import UnknownRoutes
 from conch_operator.reconcile.status import Statuses
 from conch_operator.routes.known_routes import KnownRoutes
 from conch_operator.state import (
@@ -74,6 +75,7 @@ class FakeRegistry:
     """Publisher, bundles and reader in one; a gateway applies what is published when told to."""
 
     routes: dict[ModelId, RoutedModel] = field(default_factory=dict)
+    unknown: UnknownRoutes = field(default_factory=dict)
     revision: int = 0
     applied: int = 0
     down: bool = False
@@ -85,8 +87,9 @@ class FakeRegistry:
     written: list[dict[ModelId, RoutedModel]] = field(default_factory=list)
     """Each list that was published."""
 
-    async def publish(self, models: Mapping[ModelId, RoutedModel], unrouted: Collection[ModelId] = ()) -> int:
+    async def publish(self, models: Mapping[ModelId, RoutedModel], unknown: UnknownRoutes) -> int:
         self._answer()
+        self.unknown = unknown
         self.revision += dict(models) != self.routes
         self.routes = dict(models)
         self.written.append(self.routes)

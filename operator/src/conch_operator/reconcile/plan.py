@@ -53,8 +53,8 @@ class Plan:
     withdraw: tuple[EngineName, ...] = ()
     """Engines that are left out of their route and stop once every gateway has seen it."""
     routes: dict[ModelId, RoutedModel] = field(default_factory=dict)
-    unrouted: frozenset[ModelId] = frozenset()
-    """Wanted models of which no route is known: a gateway that has one keeps it."""
+    unknown: Mapping[ModelId, tuple[Engine, ...]] = field(default_factory=dict)
+    """The engines of wanted models whose route is not known: a gateway that has one keeps it."""
     specs: dict[ModelId, str] = field(default_factory=dict)
     """The spec hash that the engines of models should have of which the cluster is told each."""
     pools: Mapping[PoolId, EnginePoolSpec] = field(default_factory=dict)
@@ -94,7 +94,7 @@ def plan_processes(desired: Desired, observed: Observed, known: KnownRoutes | No
         stop=tuple(engine.name for engine in remove if engine.withdrawn or not engine.ready),
         withdraw=(*(engine.name for engine in remove if engine.ready and not engine.withdrawn), *draining),
         routes=routes,
-        unrouted=_unrouted(served, desired, routes),
+        unknown=_unknown(served, desired, observed, leaving, routes),
         specs=specs,
         pools=desired.pools,
         why=tuple(reason for step in steps for reason in step.why),
@@ -136,7 +136,7 @@ def plan_workloads(desired: Desired, observed: Observed, known: KnownRoutes | No
         ),
         withdraw=tuple(leaving),
         routes=routes,
-        unrouted=_unrouted(served, desired, routes),
+        unknown=_unknown(served, desired, observed, leaving, routes),
         specs=_specs(placed, observed),
         pools=desired.pools,
         why=(
@@ -157,10 +157,15 @@ def served_models(desired: Desired, claims: Mapping[ModelId, NameClaim]) -> list
     return [model for model in desired.models if claims[model.id].kept]
 
 
-def _unrouted(
-    served: Iterable[DesiredModel], desired: Desired, routes: Mapping[ModelId, RoutedModel]
-) -> frozenset[ModelId]:
-    return frozenset({model.id for model in served} | desired.unreadable.keys()) - routes.keys()
+def _unknown(
+    served: Iterable[DesiredModel],
+    desired: Desired,
+    observed: Observed,
+    leaving: frozenset[EngineName],
+    routes: Mapping[ModelId, RoutedModel],
+) -> dict[ModelId, tuple[Engine, ...]]:
+    wanted = {model.id for model in served} | desired.unreadable.keys()
+    return {model: _answering(observed.engines_of(model), set(), leaving) for model in wanted - routes.keys()}
 
 
 def _draining(served: Iterable[DesiredModel], observed: Observed) -> frozenset[EngineName]:

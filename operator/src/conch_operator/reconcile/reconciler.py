@@ -7,7 +7,7 @@ same function. Nothing here knows processes or Kubernetes; both are behind the `
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,7 @@ from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsI
 from conch_operator.reconcile.plan import Acted, Plan, Planner, served_models
 from conch_operator.reconcile.probe_targets import key_of, prompts_of, replaced_targets, targets_of
 from conch_operator.reconcile.readiness import Published
-from conch_operator.reconcile.route_writer import RouteWriter, WrittenRoutes
+from conch_operator.reconcile.route_writer import RouteWriter, UnknownRoutes, WrittenRoutes
 from conch_operator.reconcile.status import Statuses, describe
 from conch_operator.reconcile.unchanged_models import UnchangedModels
 from conch_operator.reconcile.withdrawals import LONGEST_WAIT_S, Withdrawals
@@ -74,8 +74,8 @@ class Cluster(Protocol):
 class Publisher(Protocol):
     """Writes the complete list of models, and knows what the gateways have applied."""
 
-    async def publish(self, models: Mapping[ModelId, RoutedModel], unrouted: Collection[ModelId] = ()) -> int:
-        """Replace all routes, but for those of `unrouted` models, and return the registry's revision."""
+    async def publish(self, models: Mapping[ModelId, RoutedModel], unknown: UnknownRoutes) -> int:
+        """Replace the whole list and return the registry's revision; who knows an `unknown` route keeps it."""
 
     async def gateways(self) -> tuple[GatewayBeat, ...]:
         """Return what each gateway last said."""
@@ -333,7 +333,7 @@ class Reconciler:
         if error is None:
             try:
                 written = await self._routes.write(steps, observed)
-                await self._ports.cluster.mark_serving(_reached(written.routes, observed))
+                await self._ports.cluster.mark_serving(_reached(written.routes, steps.unknown, observed))
             except (RegistryUnavailable, RegistryError) as unavailable:
                 error = str(unavailable)
         else:
@@ -351,8 +351,8 @@ class Reconciler:
             return Published(frozenset(), error)
         return Published(frozenset(model for model, routed in steps.routes.items() if routes.get(model) == routed))
 
-    async def _publish_retried(self, routes: Mapping[ModelId, RoutedModel], unrouted: Collection[ModelId]) -> int:
-        return await self._retried(partial(self._ports.publisher.publish, routes, unrouted))
+    async def _publish_retried(self, routes: Mapping[ModelId, RoutedModel], unknown: UnknownRoutes) -> int:
+        return await self._retried(partial(self._ports.publisher.publish, routes, unknown))
 
     async def _retried(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask the registry something that may be asked again; raises RegistryError and RegistryUnavailable."""
@@ -370,8 +370,11 @@ def _tokenizers(desired: Desired, observed: Observed) -> dict[Digest, SourceFact
     return {facts.digest: facts for facts in found if isinstance(facts, SourceFacts)}
 
 
-def _reached(routes: Mapping[ModelId, RoutedModel], observed: Observed) -> frozenset[EngineName]:
-    addresses = {engine.grpc for _, engines in routes.values() for engine in engines}
+def _reached(
+    routes: Mapping[ModelId, RoutedModel], unknown: UnknownRoutes, observed: Observed
+) -> frozenset[EngineName]:
+    listed = (*(engines for _, engines in routes.values()), *unknown.values())
+    addresses = {engine.grpc for engines in listed for engine in engines}
     return frozenset(engine.name for engine in observed.engines if engine.engine.grpc in addresses)
 
 

@@ -6,11 +6,12 @@ engines join it of which nothing is left to decide (`first_answers`), and the ne
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from conch_contracts.names import Digest, ModelId
+from conch_contracts.records import Engine
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_operator.reconcile.first_answers import first_answers
 from conch_operator.reconcile.plan import Plan
@@ -26,6 +27,8 @@ from conch_operator.state import (
 )
 
 Routes = Mapping[ModelId, RoutedModel]
+UnknownRoutes = Mapping[ModelId, tuple[Engine, ...]]
+"""The engines of models whose route is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class RouteWriter:
 
     def __init__(
         self,
-        publish: Callable[[Routes, Collection[ModelId]], Awaitable[int]],
+        publish: Callable[[Routes, UnknownRoutes], Awaitable[int]],
         verdict: Callable[[ClusterEngine], Probe],
         tokenizer_of: Callable[[EngineName], Digest | None],
     ) -> None:
@@ -91,7 +94,7 @@ class RouteWriter:
         async with self._writing:
             self._last = None
             routes = self._with_first_answers(steps, observed)
-            revision = await self._publish(routes, steps.unrouted - routes.keys())
+            revision = await self._publish(routes, steps.unknown)
             self._last = steps, observed
             return WrittenRoutes(routes, revision)
 
@@ -125,7 +128,7 @@ class RouteWriter:
             if routes is steps.routes:
                 return False
             with suppress(RegistryUnavailable, RegistryError):
-                await self._publish(routes, steps.unrouted - routes.keys())
+                await self._publish(routes, steps.unknown)
             return True
 
     def _with_first_answers(self, steps: Plan, observed: Observed) -> Routes:

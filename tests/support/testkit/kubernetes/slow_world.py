@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +33,7 @@ from conch_operator.probe.prober import Prober, Target
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import plan_workloads
 from conch_operator.reconcile.reconciler import Ports, Reconciler
+from conch_operator.reconcile.route_writer import UnknownRoutes
 from conch_operator.scaling.autoscaler import Autoscaler
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.settings import ReleaseFile
@@ -180,7 +181,7 @@ class EmptyRegistry:
     answered = True
     snapshot = Snapshot.EMPTY
 
-    async def publish(self, models: Mapping[ModelId, RoutedModel], unrouted: Collection[ModelId] = ()) -> int:
+    async def publish(self, models: Mapping[ModelId, RoutedModel], unknown: UnknownRoutes) -> int:
         return 1
 
     async def gateways(self) -> tuple[GatewayBeat, ...]:

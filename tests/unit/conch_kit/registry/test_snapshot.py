@@ -6,7 +6,7 @@ import pytest
 from conch_contracts.names import ModelId, WorkerUrl
 from conch_contracts.records import Engine, Heartbeat, Pool, Route
 from conch_kit.registry.read_reply import RawChanges, RawList, RawModel
-from conch_kit.registry.snapshot import NO_ROUTE, Parser, Snapshot, apply, by_name, merge, replace_workers
+from conch_kit.registry.snapshot import UNKNOWN_ROUTE, Parser, Snapshot, apply, by_name, merge, replace_workers
 from testkit.builders.records import engine, route
 
 A = ModelId("local/a")
@@ -59,13 +59,16 @@ def test_a_value_that_cannot_be_read_leaves_the_record_that_was_there(
 
 def test_a_model_whose_route_the_writer_does_not_know_stays_as_it_was() -> None:
     before = merge(Snapshot.EMPTY, _raw(route("a"), engine(1)), Parser())
-    parser, unrouted = Parser(), RawModel(b"local/a", NO_ROUTE.encode(), {})
-    emptied = merge(before, RawList("f", 2, (unrouted, RawModel(b"local/new", NO_ROUTE.encode(), {}))), parser)
+    parser, unknown = Parser(), RawModel(b"local/a", UNKNOWN_ROUTE.encode(), {})
+    emptied = merge(before, RawList("f", 2, (unknown, RawModel(b"local/new", UNKNOWN_ROUTE.encode(), {}))), parser)
     assert (emptied.routes, emptied.engines) == (before.routes, before.engines)
-    read_again = apply(emptied, RawChanges("f", 3, 2, 2, (unrouted,), ()), parser)
+    read_again = apply(emptied, RawChanges("f", 3, 2, 2, (unknown,), ()), parser)
     assert read_again is not None, "the one of which nobody knows a route counts"
     assert (read_again.routes, read_again.engines) == (before.routes, before.engines)
-    known = merge(read_again, replace(_raw(route("a"), engine(2), revision=4), epoch="f"), parser)
+    probed = replace(unknown, engines=_raw(route("a"), engine(3)).models[0].engines)
+    answering = merge(read_again, RawList("f", 3, (probed,)), parser)
+    assert (answering.routes, answering.engines) == (before.routes, {A: (engine(3),)}), "those that are told count"
+    known = merge(answering, replace(_raw(route("a"), engine(2), revision=4), epoch="f"), parser)
     assert known.engines == {A: (engine(2),)}
     deleted = apply(known, RawChanges("f", 5, 4, 0, (), (b"local/a",)), parser)
     assert deleted is not None

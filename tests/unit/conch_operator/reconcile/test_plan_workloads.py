@@ -255,8 +255,10 @@ def test_a_model_whose_folder_was_not_read_yet_keeps_its_route() -> None:
     result = planned(ONE, [engine(ONE)], sources={}, routed=before)
     assert result.routes[ONE.id][0] == before[ONE.id][0]
     unknown = planned(ONE, [engine(ONE)], sources={})
-    assert (unknown.routes, unknown.unrouted) == ({}, {ONE.id}), "gateways may know one"
-    assert result.unrouted == frozenset()
+    assert unknown.routes == {}
+    assert [one.grpc for one in unknown.unknown[ONE.id]] == [engine(ONE).engine.grpc], "gateways may know the route"
+    assert result.unknown == {}
+    assert planned(ONE, [engine(ONE, probe=PENDING)], sources={}).unknown == {ONE.id: ()}
 
 
 def test_models_are_served_by_their_own_engines_or_by_those_of_others() -> None:
@@ -289,7 +291,9 @@ def test_what_serves_a_model_that_cannot_be_read_goes_on(
     assert planned.routes[ONE.id][0] == route
     assert [found.grpc for found in planned.routes[ONE.id][1]] == [addresses[name] for name in routed]
     assert (planned.stop, planned.withdraw, planned.restart, planned.models) == ((), (), (), ())
-    assert plan_workloads(Desired((), {ONE.id: Unreadable("spec.path: remove it", 2)}), Observed()).unrouted == {ONE.id}
+    assert plan_workloads(Desired((), {ONE.id: Unreadable("spec.path: remove it", 2)}), Observed()).unknown == {
+        ONE.id: ()
+    }
 
 
 def test_a_model_that_cannot_be_read_keeps_its_names() -> None:

@@ -12,6 +12,8 @@ import pytest
 from conch_contracts.conditions import ConditionStatus, ConditionType, Reason
 from conch_contracts.names import ModelId, ServedName
 from conch_kit.redis.errors import RegistryUnavailable
+from conch_operator.local.model_folders import ModelFolders
+from conch_operator.model_folder.caching_reader import CachingFolderReader
 from conch_operator.reconcile.plan import Acted, Plan, plan_workloads
 from conch_operator.reconcile.probe_targets import key_of
 from conch_operator.reconcile.reconciler import Reconciler
@@ -181,6 +183,20 @@ async def test_a_model_is_served_as_before_while_its_folder_is_away(world: World
     assert world.registry.routes == before
     (world.folder / "away").rename(world.folder / "tiny")
     assert (await world.rounds(model))[model.id].ready
+
+
+async def test_who_finds_the_registry_empty_and_no_folder_lists_the_engines_that_answer(world: World) -> None:
+    model = world.model()
+    await world.rounds(model)
+    engines = [one.grpc for one in world.registry.routes[model.id][1]]
+    (world.folder / "tiny").rename(world.folder / "away")
+    world.registry.routes = {}
+    unread = replace(world.ports, sources=ModelFolders(CachingFolderReader()))
+    world.reconciler = Reconciler(unread, retry_s=0, patience_s=0)
+    await world.rounds(model)
+    assert world.registry.routes == {}
+    assert [one.grpc for one in world.registry.unknown[model.id]] == engines
+    assert len(world.cluster.serving) == len(engines), "gateways that know the route use them"
 
 
 async def test_a_model_that_never_had_a_folder_has_no_route(world: World) -> None:

@@ -1,14 +1,13 @@
 import asyncio
-from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
 
-from conch_contracts.names import EngineAddress, ModelId
+from conch_contracts.names import EngineAddress
 from conch_kit.redis.errors import RegistryUnavailable
 from conch_kit.registry.writer import Fenced
 from conch_operator.reconcile.plan import Plan
-from conch_operator.reconcile.route_writer import Routes, RouteWriter
+from conch_operator.reconcile.route_writer import Routes, RouteWriter, UnknownRoutes
 from conch_operator.routes.route import make_route
 from conch_operator.state import ClusterEngine, EnginePhase, Observed, ObservedEngine, Probe
 from testkit.builders.model_deployments import FACTS, READY, desired_model, engine
@@ -24,19 +23,19 @@ class World:
 
     def __init__(self) -> None:
         self.lists: list[Routes] = []
-        self.unrouted: list[Collection[ModelId]] = []
+        self.unknown: list[UnknownRoutes] = []
         self.answering: set[EngineAddress] = set()
         self.error: Exception | None = None
         self.may_write = asyncio.Event()
         self.may_write.set()
         self.writer = RouteWriter(self._publish, self._verdict, lambda _: FACTS.digest)
 
-    async def _publish(self, routes: Routes, unrouted: Collection[ModelId]) -> int:
+    async def _publish(self, routes: Routes, unknown: UnknownRoutes) -> int:
         await self.may_write.wait()
         if self.error is not None:
             raise self.error
         self.lists.append(routes)
-        self.unrouted.append(unrouted)
+        self.unknown.append(unknown)
         return len(self.lists)
 
     def _verdict(self, one: ClusterEngine) -> Probe:
@@ -99,11 +98,11 @@ async def test_an_answer_is_awaited_from_the_start_of_an_engine_until_its_route_
 
 
 async def test_each_list_names_the_models_of_which_no_route_is_known(world: World) -> None:
-    unrouted = frozenset({desired_model("unread").id})
-    await world.writer.write(replace(STEPS, unrouted=unrouted), looked(FIRST))
+    unknown: UnknownRoutes = {desired_model("unread").id: ()}
+    await world.writer.write(replace(STEPS, unknown=unknown), looked(FIRST))
     world.answering.add(FIRST.grpc)
     await world.look()
-    assert world.unrouted == [unrouted, unrouted]
+    assert world.unknown == [unknown, unknown]
 
 
 async def test_what_a_round_knows_of_an_engine_stands(world: World) -> None:

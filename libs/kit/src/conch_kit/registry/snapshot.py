@@ -16,10 +16,10 @@ from conch_kit.registry.read_reply import RawChanges, RawList, RawModel
 
 R = TypeVar("R", bound=BaseModel)
 
-NO_ROUTE = "null"
-"""In place of the route of a model that is wanted and of which the writer knows none, as after it and Redis were both
-replaced: whoever knows a route keeps it."""
-_NO_ROUTE = NO_ROUTE.encode()
+UNKNOWN_ROUTE = "null"
+"""In place of the route of a model that is wanted and whose route the writer does not know, as after it and Redis were
+both replaced: whoever knows one keeps it."""
+_UNKNOWN = UNKNOWN_ROUTE.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Snapshot:
     epoch: str = ""
     """Which life of the registry this is of; empty before the first list."""
     read: Mapping[ModelId, RawModel] = field(default_factory=dict, compare=False, repr=False)
-    """Each model as it was read: what is read again unchanged is not parsed again."""
+    """Each model as it was read: what is read again unchanged is not parsed again. With those of unknown routes."""
 
     EMPTY: ClassVar["Snapshot"]
 
@@ -92,13 +92,15 @@ def _with(old: Snapshot, kept: Snapshot, raw: RawList | RawChanges, parser: Pars
             continue
         model = ModelId(key)
         same = old.read.get(model) == item
-        stays = same or item.route == _NO_ROUTE
-        route = old.routes.get(model) if stays else parser.record(Route, item.route) or old.routes.get(model)
+        unknown = item.route == _UNKNOWN
+        route = old.routes.get(model)
+        if not (same or unknown):
+            route = parser.record(Route, item.route) or route
         if route is not None:
             known = old.engines.get(model, ())
-            routes[model], read[model] = route, item
-            engines[model] = known if stays else _engines(item.engines, known, parser)
-        elif item.route == _NO_ROUTE:
+            stays = same or (unknown and not item.engines)
+            routes[model], engines[model] = route, known if stays else _engines(item.engines, known, parser)
+        if route is not None or unknown:
             read[model] = item
     return Snapshot(raw.revision, routes, engines, old.workers, by_name(routes.values()), raw.epoch, read)
 

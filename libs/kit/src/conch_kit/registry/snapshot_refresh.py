@@ -64,8 +64,8 @@ class RegistryReader(BackgroundLoops):
         self._epoch = ""
         self._reachable = True
         self._relist_at = clock()
-        self._told_at_s = clock()
-        """From when on each process that lives has told what it does since Redis was away."""
+        self._tell_from_s = clock()
+        """When each process that lives will have told what it does, after Redis was away."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -96,7 +96,7 @@ class RegistryReader(BackgroundLoops):
         pools = self._snapshot.workers.values()
         if any((address, model) in beat.streaming for beats in pools for beat in beats):
             return True
-        return False if self.answered and self._reachable and self._clock() >= self._told_at_s else None
+        return False if self.answered and self._reachable and self._clock() >= self._tell_from_s else None
 
     async def wait_loaded(self, timeout_s: float) -> bool:
         """Wait for the first complete list and return whether it came in time."""
@@ -138,13 +138,13 @@ class RegistryReader(BackgroundLoops):
             return
         if not self._reachable:
             self._reachable = True
-            self._told_at_s = self._clock() + EXPIRY_S
+            self._tell_from_s = self._clock() + EXPIRY_S
             for liveness in self._pools.values():
                 liveness.forgive()
         before = self._snapshot
         emptied = self._take_list(replies[0])
         if emptied:
-            self._told_at_s = self._clock() + EXPIRY_S
+            self._tell_from_s = self._clock() + EXPIRY_S
         workers = {
             pool: liveness.observe(self._beats(reply), emptied=emptied)
             for (pool, liveness), reply in zip(self._pools.items(), replies[1:], strict=True)

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from conch_contracts.names import CHANGED_KEY, CHANGES_CHANNEL, GATEWAYS_KEY, META_KEY, ROUTES_KEY, ModelId, engines_key
@@ -11,13 +11,13 @@ from conch_kit.redis.client import RedisClient
 from conch_kit.redis.connection import Argument
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.scripts import NOTED_REVISIONS, PUBLISH
-from conch_kit.registry.snapshot import NO_ROUTE, Parser
+from conch_kit.registry.snapshot import UNKNOWN_ROUTE, Parser
 
 FULL_S = 8.0
 """After which a list is sent though it is the one that was sent last: what somebody has damaged is mended by that."""
 
 _RoutedModel = tuple[Route, tuple[Engine, ...]]
-_SentModel = _RoutedModel | None
+_ListedModel = tuple[Route | None, tuple[Engine, ...]]
 """None: it is wanted, and its route is not known."""
 
 
@@ -35,7 +35,7 @@ class _Written:
 class _Sent:
     """A model as it was last sent."""
 
-    routed: _SentModel
+    listed: _ListedModel
     arguments: list[Argument]
 
 
@@ -50,15 +50,18 @@ class RegistryWriter:
         self._sent: dict[ModelId, _Sent] = {}
         self._full_at_s = clock()
 
-    async def publish(self, models: Mapping[ModelId, _RoutedModel], unrouted: Collection[ModelId] = ()) -> int:
+    async def publish(
+        self, models: Mapping[ModelId, _RoutedModel], unknown: Mapping[ModelId, tuple[Engine, ...]] = {}
+    ) -> int:
         """Make the registry hold exactly these models and return its revision, which grows only with a change.
 
-        Of `unrouted` models no route is known: a reader that has one keeps it, with its engines. Where the registry is
-        known to hold the list it is left alone, for a while; where it holds the last one it is sent what has changed.
-        Raises Fenced, RegistryUnavailable.
+        Of models of which the route is `unknown` a reader keeps the one that it has, and its engines unless some are
+        given here. Where the registry is known to hold the list it is left alone, for a while; where it holds the last
+        one it is sent what has changed. Raises Fenced, RegistryUnavailable.
         """
-        listed: dict[ModelId, _SentModel] = {**dict.fromkeys(unrouted), **models}
-        sent = {model: self._sending(model, routed) for model, routed in sorted(listed.items(), key=_id)}
+        listed: dict[ModelId, _ListedModel] = {model: (None, engines) for model, engines in unknown.items()}
+        listed |= models
+        sent = {model: self._sending(model, one) for model, one in sorted(listed.items(), key=_id)}
         if self._written is not None and self._clock() < self._full_at_s:
             news = [one.arguments for model, one in sent.items() if self._sent.get(model) is not one]
             news += [[model, "", 0] for model in self._sent.keys() - sent.keys()]
@@ -115,12 +118,12 @@ class RegistryWriter:
             case _:
                 return False
 
-    def _sending(self, model: ModelId, routed: _SentModel) -> _Sent:
+    def _sending(self, model: ModelId, listed: _ListedModel) -> _Sent:
         """Return a model as it is to be sent; the last one where it is the same."""
-        sent = self._sent.get(model)
-        if sent is not None and _is_same(sent.routed, routed):
+        sent, (route, engines) = self._sent.get(model), listed
+        if sent is not None and sent.listed[0] is route and sent.listed[1] == engines:
             return sent
-        return _Sent(routed, _arguments(model, routed))
+        return _Sent(listed, _arguments(model, listed))
 
     async def gateways(self) -> tuple[GatewayBeat, ...]:
         """Return each gateway's last beat; whether it still lives is for the caller to watch by its sequence."""
@@ -133,22 +136,15 @@ class RegistryWriter:
         return tuple(beat for beat in beats if beat is not None)
 
 
-def _id(item: tuple[ModelId, _SentModel]) -> ModelId:
+def _id(item: tuple[ModelId, _ListedModel]) -> ModelId:
     return item[0]
 
 
-def _is_same(sent: _SentModel, now: _SentModel) -> bool:
-    if sent is None or now is None:
-        return sent is now
-    return sent[0] is now[0] and sent[1] == now[1]
-
-
-def _arguments(model: ModelId, routed: _SentModel) -> list[Argument]:
-    if routed is None:
-        return [model, NO_ROUTE, 0]
-    route, engines = routed
+def _arguments(model: ModelId, listed: _ListedModel) -> list[Argument]:
+    route, engines = listed
     by_address = {engine.grpc: engine for engine in engines}
-    found: list[Argument] = [model, route.model_dump_json(), len(by_address)]
+    written = UNKNOWN_ROUTE if route is None else route.model_dump_json()
+    found: list[Argument] = [model, written, len(by_address)]
     for address, engine in sorted(by_address.items()):
         found += [address, engine.model_dump_json()]
     return found
