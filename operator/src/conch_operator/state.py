@@ -1,7 +1,4 @@
-"""What reconciling works on, as frozen data.
-
-The reconciler fills an Observed, `reconcile.plan` compares it with a Desired, `reconcile.status` describes it.
-"""
+"""What reconciling works on, as frozen data: `plan` compares an Observed with a Desired, `status` describes it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -292,8 +289,7 @@ class ClusterEngine:
     phase: EnginePhase
     grpc: EngineAddress
     incarnation: int = 0
-    """How often its process was started again: a verdict on the last process is none on this one. A pooled one's only
-    grows."""
+    """Grows with each start, so that a verdict on the last process is not taken for one on this one."""
     detail: str = ""
     """How the last process ended, and the last lines that it wrote."""
     fault: Fault | None = None
@@ -308,6 +304,8 @@ class ClusterEngine:
     """The model folder that it loads; None where nobody says."""
     comes_back: bool = True
     """Whether the cluster starts it again when it has ended; else another one takes its place."""
+    restarts: int = 0
+    """How often it was started again, in a pool loaded again, since it failed."""
 
 
 @dataclass(frozen=True, slots=True)

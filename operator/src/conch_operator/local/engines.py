@@ -111,7 +111,8 @@ class LocalEngines:
                 contract=engine.component.contract,
                 phase=engine.process.phase,
                 grpc=engine.ports.grpc(),
-                incarnation=max(0, engine.process.incarnation - 1),
+                incarnation=engine.process.incarnation,
+                restarts=max(0, engine.process.incarnation - 1),
                 detail=engine.process.detail,
                 folder=engine.component.recipe.folder,
             )

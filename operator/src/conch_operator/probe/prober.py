@@ -90,7 +90,7 @@ class Cadence:
     """How long a server stays that could not load its model, which it never tries again by itself, or that has given
     errors alone since it was first asked; twice as long after each restart."""
     longest_reload_s: float = 120.0
-    """And how long at most; so long one stays that gives errors alone while it streams to others."""
+    """How long it stays at most. So does one that has answered and gives errors alone while it streams to others."""
 
     def stays_s(self, restarts: int) -> float:
         """Return how long a server that cannot do its work stays, which was started again so often."""
@@ -117,7 +117,7 @@ class Prober:
     ) -> None:
         """`is_streaming` tells whether this model of the engine at this address streams answers to others now.
 
-        None: nobody can tell at the moment. An engine that has answered is not held for dead then.
+        None: nobody can tell at the moment; silence says nothing then of an engine that has answered.
         """
         self.answered: Callable[[Hashable], None] = lambda _: None
         """Hears the key of each engine that has begun to answer, before anybody hears of a change."""
