@@ -7,7 +7,7 @@ POST /withdrawn   lets the engine end                     the operator says so, 
 POST /condemned   has the engine started again            the operator says so, when it has stopped answering
 GET  /livez       whether the agent runs                  the kubelet asks, as the agent's own probe
 
-The kubelet has no token, so what it asks is open: it changes nothing and tells nothing of the engine.
+The kubelet has no token, so what it asks is open: it changes nothing and tells no more than that the engine may end.
 GET /withdrawn answers after a while in any case, so an engine can always be stopped without an operator.
 """
 
@@ -26,6 +26,7 @@ from conch_operator.agent.tokens import token_sha256
 LONGEST_READ_S = 90.0
 """How long an answer about a folder may take; an operator waits for less."""
 DISK_HANGS = b"The folder cannot be read in time: see whether its disk answers.\n"
+_NO_SERVER = b"No process of this pod is called tritonserver, or it is another user's: none was ended.\n"
 _BEARER = b"Bearer "
 _NO_TOKEN = b"Only the operator may ask this. Its token is missing or wrong; send it as Authorization: Bearer.\n"
 _JSON = [(b"content-type", b"application/json")]
@@ -34,11 +35,15 @@ _BYTES = [(b"content-type", b"application/zstd")]
 
 
 def make_app(
-    folder: FolderReporter | None, termination: EngineTermination, token_hash: str, restart: Callable[[], None]
+    folder: FolderReporter | None,
+    termination: EngineTermination,
+    token_hash: str,
+    restart: Callable[[], bool] | None = None,
 ) -> ASGIApp:
-    """Return the app; None for an agent of no single folder.
+    """Return the app; `folder` is None for an agent of no single one.
 
-    `token_hash`: the SHA-256 of the operator's token; `restart` has the engine started again.
+    `token_hash`: the SHA-256 of the operator's token; `restart` has the engine started again and returns whether there
+    is one; None where that is told otherwise.
     """
 
     async def answer(method: str, path: str) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
@@ -58,9 +63,8 @@ def make_app(
             case "POST", messages.WITHDRAWN_PATH:
                 termination.allow()
                 return 200, b"ok\n", _TEXT
-            case "POST", messages.RESTART_PATH:
-                restart()
-                return 200, b"ok\n", _TEXT
+            case "POST", messages.RESTART_PATH if restart is not None:
+                return (200, b"ok\n", _TEXT) if restart() else (409, _NO_SERVER, _TEXT)
             case _:
                 return 404, b"not found\n", _TEXT
 

@@ -17,7 +17,8 @@ from conch_operator.state import EnginePhase
 _NAME = b"tritonserver"
 _LOOK_S = 0.1
 _NEW_S = 5.0
-"""Sooner no server is found not to do its work, and one that was told to end is seen to have ended."""
+"""A server that is younger is the next one after that which is meant: whoever means one has watched it for longer, and
+asks again until he sees that it has ended."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PROCESSES = Path("/proc")
 
@@ -47,11 +48,20 @@ class PodServer(BackgroundLoops):
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
-    def restart_unless_new(self) -> None:
-        """Do so where what runs has for a while: else somebody means the process before it."""
+    def restart_unless_new(self) -> bool:
+        """Do so where what runs has for a while: else somebody means the process before it.
+
+        Return whether there is a server that may be ended.
+        """
         self.look()
-        if self.pid is not None and self._age_s() >= _NEW_S:
-            self.restart()
+        if self.pid is None:
+            return False
+        if self._age_s() >= _NEW_S:
+            try:
+                self.restart()
+            except PermissionError:
+                return False
+        return True
 
     def look(self) -> None:
         """Look once whether the server runs."""

@@ -35,7 +35,7 @@ async def run_pool_agent(settings: AgentSettings) -> None:
         stack.push_async_callback(loaded.end)
         await stack.enter_async_context(GraphCache(process, loaded))
         termination = EngineTermination(settings.longest_hold_s)
-        everybodys = make_app(None, termination, settings.token_sha256, process.restart_unless_new)
+        everybodys = make_app(None, termination, settings.token_sha256)
         models = PoolModels(process, loaded, changes)
         app = make_pool_app(models, PoolFolders(process), settings.token_sha256, everybodys)
         await serve_until_told(app, settings)

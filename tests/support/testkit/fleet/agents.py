@@ -29,9 +29,7 @@ def agents_of(folder: FolderReporter, secret: str, namespace: str, models: list[
     tokens = AgentTokens(SecretStr(secret))
     owners = [AgentOwner(namespace, ENGINE_COMPONENT, model) for model in models]
     apps = {
-        _BEARER + tokens.token(owner).encode(): make_app(
-            folder, EngineTermination(LONGEST_HOLD_S), tokens.told(owner), lambda: None
-        )
+        _BEARER + tokens.token(owner).encode(): make_app(folder, EngineTermination(LONGEST_HOLD_S), tokens.told(owner))
         for owner in owners
     }
     stranger = next(iter(apps.values()))

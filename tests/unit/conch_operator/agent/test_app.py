@@ -21,13 +21,15 @@ TOKEN = b"a-token"
 class Agent:
     def __init__(self, path: Path) -> None:
         self.restarts = 0
+        self.runs = True
         self.path = path
         self.termination = EngineTermination(0.01)
         folder = FolderReporter(path, "/models/tiny", FolderNeeds(weights=True, config=True))
         self._app = make_app(folder, self.termination, token_sha256(TOKEN), self._restart)
 
-    def _restart(self) -> None:
-        self.restarts += 1
+    def _restart(self) -> bool:
+        self.restarts += self.runs
+        return self.runs
 
     async def ask(self, method: str, path: str, *authorization: bytes) -> tuple[int, bytes]:
         """Ask as the operator does; with `authorization`, with these headers instead."""
@@ -102,6 +104,10 @@ async def test_the_end_waits_no_longer_than_it_may(agent: Agent) -> None:
 async def test_the_operator_has_the_engine_started_again(agent: Agent) -> None:
     assert (await agent.ask("POST", "/condemned"))[0] == 200
     assert agent.restarts == 1
+    agent.runs = False
+    status, why = await agent.ask("POST", "/condemned")
+    assert (status, agent.restarts) == (409, 1)
+    assert b"tritonserver" in why
 
 
 async def test_a_folder_without_a_tokenizer_has_no_bundle(agent: Agent) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Dialect
-from conch_operator.agent import pod_server, pool_app
+from conch_operator.agent import pool_app
 from conch_operator.agent.app import make_app
 from conch_operator.agent.pod_server import PodServer
 from conch_operator.agent.pool_app import make_pool_app
@@ -70,7 +70,7 @@ class Agent:
         self.triton = Triton()
         shared = SharedServer(self.server, lambda: EngineAddress("127.0.0.1:8001"), self.repository, self.triton)
         self.loaded = LoadedModels(shared, changes.note)
-        others = make_app(None, EngineTermination(0.01), token_sha256(TOKEN), self.server.restart_unless_new)
+        others = make_app(None, EngineTermination(0.01), token_sha256(TOKEN))
         models = PoolModels(self.server, self.loaded, changes)
         self._app = make_pool_app(models, PoolFolders(self.server), token_sha256(TOKEN), others)
 
@@ -210,18 +210,21 @@ async def test_it_kills_a_server_that_is_to_start_anew(agent: Agent) -> None:
     assert await child.wait() == -signal.SIGKILL
 
 
-async def test_a_server_that_has_just_started_is_not_the_one_that_is_to_start_anew(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_that_has_just_started_is_not_the_one_that_is_to_start_anew(agent: Agent) -> None:
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", "import signal; signal.pause()")
     now = round(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
     start_server(agent.processes, child.pid, started=now)
-    agent.server.restart_unless_new()
+    assert agent.server.restart_unless_new()
     assert agent.server.pid == child.pid
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(asyncio.shield(child.wait()), 0.1)
-    monkeypatch.setattr(pod_server, "_NEW_S", 0.0)
-    agent.server.restart_unless_new()
+    child.terminate()
+    assert await child.wait() == -signal.SIGTERM, "nobody has killed it"
+
+
+async def test_one_that_has_run_for_a_while_is(agent: Agent) -> None:
+    assert not agent.server.restart_unless_new(), "there is none"
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", "import signal; signal.pause()")
+    start_server(agent.processes, child.pid)
+    assert agent.server.restart_unless_new()
     assert await child.wait() == -signal.SIGKILL
 
 
