@@ -2,7 +2,7 @@
 
 from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_kit.errors import InvalidRequest, ServiceError, UpstreamError, UpstreamTimeout
-from conch_kit.service.engine_failures import cannot_take
+from conch_kit.service.engine_failures import not_taken
 from conch_kit.triton.encoder_tensors import NoPictures, UnknownTensors
 from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
 
@@ -17,7 +17,7 @@ def service_error(error: EngineError | UnknownTensors) -> ServiceError:
         case EngineRejected():
             return UpstreamError("The model's engine failed to answer the request; its log tells why.")
         case EngineUnavailable() | EngineLost():
-            return cannot_take(error)
+            return not_taken(error)
         case NoPictures():
             return InvalidRequest(
                 f"This model's engine cannot be shown pictures. {error}", param="rows", code="unsupported_parameter"

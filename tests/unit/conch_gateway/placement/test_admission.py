@@ -258,21 +258,28 @@ async def test_who_has_waited_in_vain_is_told_whether_there_is_an_engine_at_all(
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize(("max_wait_s", "served"), [(None, True), (0.05, False)], ids=["and is served", "unless"])
-async def test_who_waits_when_the_last_engine_vanishes_waits_for_the_next_from_then(max_wait_s, served):
-    queues, policy, claim = admission(engine("a")), RoutingPolicy(queue_wait_s=5), Claim(max_wait_s=max_wait_s)
+async def test_who_waits_when_the_last_engine_vanishes_waits_for_the_next_from_then():
+    clock = FakeClock()
+    queues, policy = Admission(clock), RoutingPolicy(queue_wait_s=60)
+    queues.apply(snapshot(engines=(engine("a"),)))
     with await queues.slot(MODEL, policy):
-        waiting = asyncio.create_task(queues.slot(MODEL, policy, claim, wait_s=0.05))
+        waiting = asyncio.create_task(queues.slot(MODEL, policy, wait_s=1))
         await turns()
         queues.apply(snapshot(engines=()))
-        await asyncio.wait([waiting], timeout=0.1)
-        assert waiting.done() is not served
+        await asyncio.wait([waiting], timeout=1.5)
+        assert queues.waiting() == {MODEL: 1}, "its own second is over"
         queues.apply(snapshot(engines=(engine("b"),)))
-    if served:
-        assert (await waiting).engine == engine("b")
-    else:
+        assert (await asyncio.wait_for(waiting, 30)).engine == engine("b")
+
+
+async def test_who_says_how_long_it_waits_waits_no_longer():
+    queues, policy = admission(engine("a")), RoutingPolicy(queue_wait_s=60)
+    with await queues.slot(MODEL, policy):
+        waiting = asyncio.create_task(queues.slot(MODEL, policy, Claim(max_wait_s=0.5)))
+        await turns()
+        queues.apply(snapshot(engines=()))
         with pytest.raises(Unavailable):
-            await waiting
+            await asyncio.wait_for(waiting, 30)
 
 
 async def test_nobody_waits_for_a_model_that_is_scaled_to_none():

@@ -132,6 +132,16 @@ async def test_what_passes_while_an_engine_starts_is_not_taken_off_the_wait_for_
     assert delivered == [b"{}"]
 
 
+async def test_who_was_held_in_vain_hears_that_an_engine_starts_and_not_what_failed_before():
+    model = route(wakes=True, hold_max=9, routing=RoutingPolicy(queue_wait_s=60))
+    served = gateway({GENERATE_PATH: lambda _: refused(503, "away", retryable=True)}, known=snapshot(model))
+    asked = asyncio.create_task(served.client.post(PATH, CHAT, [(b"x-conch-max-wait", b"2")]))
+    await eventually(lambda: served.upstream.sent(GENERATE_PATH), "an engine that is away")
+    served.learn(snapshot(model, engines=()))
+    answer = await asyncio.wait_for(asked, 30)
+    assert (answer.status, answer.error["code"]) == (503, "model_starting")
+
+
 async def test_an_engine_that_has_begun_to_answer_is_no_trial_any_more(monkeypatch):
     monkeypatch.setattr(model_queue, "PASSED_OVER_S", 0.01)
     end = asyncio.Event()
@@ -187,8 +197,8 @@ async def test_what_an_engine_takes_to_say_nothing_is_taken_off_the_wait(monkeyp
 
 async def test_who_an_engine_has_kept_for_all_of_the_wait_and_dropped_waits_for_the_next_one(monkeypatch):
     monkeypatch.setattr(model_queue, "PASSED_OVER_S", 60)
-    answers = iter([says_nothing(1.5)])
-    model = route(routing=RoutingPolicy(queue_wait_s=1))
+    answers = iter([says_nothing(5.5)])
+    model = route(routing=RoutingPolicy(queue_wait_s=5))
     scripts = {GENERATE_PATH: lambda _: next(answers, FakeAnswer(pieces=(b"{}",)))}
     served = gateway(scripts, known=snapshot(model, engines=ENGINES[:1]))
     asked = asyncio.create_task(served.client.post(PATH, CHAT))

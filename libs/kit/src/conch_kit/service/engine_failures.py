@@ -29,8 +29,8 @@ def refused_parameter(error: EngineError, clients_name: Callable[[str], str]) ->
     return InvalidRequest(f"Invalid value for '{param}': {reason}.", param=param, code="invalid_value")
 
 
-def cannot_take(error: EngineError) -> Unavailable:
-    """Return the API error for a request that an engine did not begin."""
+def not_taken(error: EngineError) -> Unavailable:
+    """Return the API error for a request that another engine may be asked for."""
     code = None if isinstance(error, EngineFull) else "model_not_ready"
     return Unavailable("The model's engine cannot take the request.", code=code, retryable=True)
 
@@ -48,7 +48,7 @@ def stream_failure(error: EngineError, *, begun: bool) -> ServiceError:
         case EngineRejected():
             return UpstreamError("The model's engine failed to answer the request; its log tells why.")
         case EngineUnavailable():
-            return cannot_take(error)
+            return not_taken(error)
         case EngineLost():
             return UpstreamError("The model's engine was lost.", code="upstream_lost", retryable=True)
         case _:

@@ -19,6 +19,7 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse, ModelStreamInferRe
 from conch_kit.deadlines import deadlines, time_limit
 from conch_kit.triton.errors import (
     EngineError,
+    EngineFull,
     EngineLost,
     EngineTimeout,
     EngineUnavailable,
@@ -269,7 +270,10 @@ def translate(code: grpc.StatusCode, message: str, *, started: bool) -> EngineEr
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return _out_of_time(started=started)
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.RESOURCE_EXHAUSTED:
-            return EngineLost(message) if started else EngineUnavailable(message)
+            if started:
+                return EngineLost(message)
+            said = from_message(message, started=False)
+            return said if isinstance(said, EngineFull) else EngineUnavailable(message)
         case grpc.StatusCode.CANCELLED | grpc.StatusCode.UNKNOWN if started:
             return EngineLost(message)
         case _:

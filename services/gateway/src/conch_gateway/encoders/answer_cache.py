@@ -180,11 +180,11 @@ class SharedAnswers:
         *,
         priority: int = 0,
         shares: bool = True,
-        kept: bool = True,
+        reads: bool = True,
     ) -> AsyncIterator[Shared]:
         """Give the answer that belongs to a key; `make` computes it when nobody has, or is about to where it `shares`.
 
-        What Redis has counts only where it is `kept` for this request. A new answer goes to Redis when the context
+        What Redis has is given only where this request `reads` it. A new answer goes to Redis when the context
         ends, so that the client need not wait for that. Raises what `make` raises; who has waited in vain takes the
         answer that Redis has meanwhile, such as that of a more urgent request, where it has one. Those that wait for
         another's share its answer, or that the request is invalid; who fails by other causes, such as a time-out of its
@@ -202,7 +202,7 @@ class SharedAnswers:
         if shares and (before is None or priority < before.priority):
             self._running[key] = own
         try:
-            shared = await self._found_or_made(key, make, own) if kept else Shared(await make(own), hit=False)
+            shared = await self._found_or_made(key, make, own) if reads else Shared(await make(own), hit=False)
             own.ends(shared.body)
             yield shared
             if own.may_be_kept:

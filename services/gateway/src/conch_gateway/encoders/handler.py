@@ -186,8 +186,8 @@ class EncoderHandler:
         key = await off_loop(job.rows.size, job.key)
         make = partial(self._run, job, claim, stages, deadline, wait)
         shares = not self._dispatch.holds(route)
-        kept = not self._dispatch.awaits_files_of(route)  # else vectors of two models would come in turn
-        answers = self._answers.get(key, ttl_s, make, wait, priority=claim.priority, shares=shares, kept=kept)
+        reads = not self._dispatch.all_outdated(route)  # else vectors of two models would come in turn
+        answers = self._answers.get(key, ttl_s, make, wait, priority=claim.priority, shares=shares, reads=reads)
         async with answers as shared:
             yield shared.body, ((CACHE.encode(), b"hit" if shared.hit else b"miss"),)
 

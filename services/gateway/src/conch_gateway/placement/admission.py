@@ -163,9 +163,9 @@ class Admission:
         now = queue.route
         return (now.encoder, now.engine_model, now.created) == (route.encoder, route.engine_model, route.created)
 
-    def awaits_files_of(self, route: Route) -> bool:
+    def all_outdated(self, model: ModelId) -> bool:
         """Tell whether a model has engines, and all of them still hold other files than its route was written for."""
-        queue = self._queues.get(route.model_id)
+        queue = self._queues.get(model)
         return queue is not None and bool(queue.engines) and all(engine.outdated for engine in queue.engines)
 
     async def slot(
@@ -234,16 +234,13 @@ class Admission:
         return engine
 
     async def _is_granted(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, wait_s: float) -> bool:
-        """Wait so long, and for the next engine once more from when the last one vanished; tell whether it helped."""
-        while True:
-            done, _ = await asyncio.wait((waiter.granted,), timeout=max(0.0, wait_s))
-            if done:
-                return True
-            if queue.engines or queue.lost_at is None or waiter.claim.max_wait_s is not None:
-                return False
-            wait_s = queue.lost_at + policy.queue_wait_s - self._clock()
-            if wait_s <= 0:
-                return False
+        """Wait so long, and once more for the next engine, from when the last one vanished; tell whether it helped."""
+        await asyncio.wait((waiter.granted,), timeout=wait_s)
+        lost_at = None if queue.engines or waiter.claim.max_wait_s is not None else queue.lost_at
+        if lost_at is not None and not waiter.granted.done():
+            left_s = lost_at + policy.queue_wait_s - self._clock()
+            await asyncio.wait((waiter.granted,), timeout=max(0.0, left_s))
+        return waiter.granted.done()
 
     async def _hold(
         self, model: ModelId, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, hold: Hold

@@ -69,9 +69,9 @@ class Dispatcher:
         """Tell whether the engines of a model hold the very files that this route was written for."""
         return self._admission.has_files_of(route)
 
-    def awaits_files_of(self, route: Route) -> bool:
+    def all_outdated(self, route: Route) -> bool:
         """Tell whether a model has engines, and all of them still hold other files than its route was written for."""
-        return self._admission.awaits_files_of(route)
+        return self._admission.all_outdated(route.model_id)
 
     def wait(self, route: Route, claim: Claim) -> TimeLeft:
         """Return how long a job may wait for slots and workers, in all of its attempts."""
@@ -97,7 +97,7 @@ class Dispatcher:
         """
         arrived = self._clock()
         attempts = RequestAttempts(self._workers, route, wait or self.wait(route, claim), claim.size)
-        failures = _Failures(attempts)
+        failures = _Failures(attempts, limited=claim.max_wait_s is not None)
         while True:
             if not attempts.anyone_left():
                 with stages.waiting(), attempts.wait:
@@ -139,7 +139,7 @@ class Dispatcher:
             except EnginesGone:
                 return None
             except Unavailable as exc:  # when no engine is left, what failed before says more than that
-                raise (attempts.take_failure() if failures.any() else exc) from None
+                raise (attempts.take_failure() if failures.any() and not held else exc) from None
 
 
 @dataclass(slots=True)
@@ -147,6 +147,8 @@ class _Failures:
     """How the attempts of one job have failed, and which of that another attempt may mend."""
 
     attempts: RequestAttempts
+    limited: bool
+    """Whether the client says how long it waits at most."""
     tried: frozenset[EngineAddress] = frozenset()
     """Engines that could not take the job, or broke down over it."""
     workers_lost: int = 0
@@ -173,12 +175,12 @@ class _Failures:
         return not failure.started and self.workers_lost <= MAX_LOST and self.attempts.may_follow(failure)
 
     def _engine_failed(self, failure: _Refused, slot: TakenSlots, took_s: float) -> bool:
-        asked_before = bool(self.tried)
+        counts = self.limited or bool(self.tried)
         self.attempts.note(failure.error)
         self.tried |= {slot.engine.grpc}
         if isinstance(failure.error, Unavailable):  # it has not begun, so it may be asked again
             slot.refused()
-            if asked_before:  # an engine that says nothing is as good as none; the first may just have been frozen
+            if counts:  # an engine that says nothing is as good as none; the first may just have been frozen
                 self.attempts.wait.use(took_s)
             return True
         self.engines_lost += 1
