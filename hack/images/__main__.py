@@ -31,7 +31,7 @@ _SHARED = ("code", "runtime")
 _SIDE_BY_SIDE = 2
 """A build waits for its disk as long as for its processor."""
 _LOOK_S = 0.5
-"""How long a signal is not heard that comes in the moment before a wait for a thread begins."""
+"""How soon a signal is heard that came just before a wait for a thread began."""
 
 
 def main() -> int:
