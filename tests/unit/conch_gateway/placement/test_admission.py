@@ -272,6 +272,21 @@ async def test_who_waits_when_the_last_engine_vanishes_waits_for_the_next_from_t
         assert (await asyncio.wait_for(waiting, 30)).engine == engine("b")
 
 
+async def test_and_waits_on_where_that_one_has_come_and_is_busy():
+    queues, policy = admission(engine("a")), RoutingPolicy(queue_wait_s=60)
+    with await queues.slot(MODEL, policy):
+        waiting = asyncio.create_task(queues.slot(MODEL, policy, wait_s=1))
+        await turns()
+        queues.apply(snapshot(engines=()))
+        urgent = asyncio.create_task(queues.slot(MODEL, policy, Claim(priority=-1)))
+        await turns()
+        queues.apply(snapshot(engines=(engine("b"),)))
+        with await asyncio.wait_for(urgent, 30):
+            await asyncio.wait([waiting], timeout=1.5)
+            assert queues.waiting() == {MODEL: 1}, "its own second is over"
+        assert (await asyncio.wait_for(waiting, 30)).engine == engine("b")
+
+
 async def test_who_says_how_long_it_waits_waits_no_longer():
     queues, policy = admission(engine("a")), RoutingPolicy(queue_wait_s=60)
     with await queues.slot(MODEL, policy):

@@ -223,7 +223,7 @@ class Admission:
             queue.join(waiter)
             queue.serve()  # those before it may be waiting for an engine that it does not need
             try:
-                if not await self._is_granted(queue, policy, waiter, wait_s):
+                if not await self._is_granted(policy, waiter, wait_s):
                     raise _none_free(policy, waiter.claim) if queue.engines else not_ready()
                 engine = _engine_of(waiter.granted.result())
             except BaseException:
@@ -233,12 +233,11 @@ class Admission:
             raise EnginesGone
         return engine
 
-    async def _is_granted(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, wait_s: float) -> bool:
-        """Wait so long, and once more for the next engine, from when the last one vanished; tell whether it helped."""
+    async def _is_granted(self, policy: RoutingPolicy, waiter: Waiter, wait_s: float) -> bool:
+        """Wait so long, and once more from when the last engine vanished meanwhile; tell whether it helped."""
         await asyncio.wait((waiter.granted,), timeout=wait_s)
-        lost_at = None if queue.engines or waiter.claim.max_wait_s is not None else queue.lost_at
-        if lost_at is not None and not waiter.granted.done():
-            left_s = lost_at + policy.queue_wait_s - self._clock()
+        if waiter.lost_at is not None and waiter.claim.max_wait_s is None and not waiter.granted.done():
+            left_s = waiter.lost_at + policy.queue_wait_s - self._clock()
             await asyncio.wait((waiter.granted,), timeout=max(0.0, left_s))
         return waiter.granted.done()
 

@@ -46,6 +46,8 @@ class Waiter:
     """The model that the request was prepared for; None: whatever there is."""
     held: bool = False
     """Whether it waits for an engine to start, and not only for a free one."""
+    lost_at: float | None = None
+    """When the last engine vanished while it waited."""
 
 
 def _nobody() -> None:
@@ -104,6 +106,8 @@ class ModelQueue:
                 self.came_at = now
         elif self.engines:
             self.lost_at = now
+            for waiter in self.waiters:
+                waiter.lost_at = now
         self.engines = engines
         for address in self._passed_over.keys() - {engine.grpc for engine in engines}:
             self._stop_passing_over(address)
