@@ -304,8 +304,6 @@ class ClusterEngine:
     """The model folder that it loads; None where nobody says."""
     comes_back: bool = True
     """Whether the cluster starts it again when it has ended; else another one takes its place."""
-    restarts: int = 0
-    """How often it was started again, in a pool loaded again, since it failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,6 @@ class PooledModel:
         self._changed = changed
         self._phase = EnginePhase.STARTING
         self._incarnation = 0
-        self._restarts = 0
         self._fault: Fault | None = None
         self._memory_bytes: int | None = None
         self._stopping = asyncio.Event()
@@ -103,7 +102,6 @@ class PooledModel:
             phase=phase,
             grpc=self._server.grpc(),
             incarnation=self._incarnation,
-            restarts=self._restarts,
             detail=detail,
             fault=self._fault,
             memory_bytes=self._memory_bytes,
@@ -119,7 +117,6 @@ class PooledModel:
         """Have the model unloaded and loaded again."""
         if self._phase is EnginePhase.RUNNING:
             self._phase = EnginePhase.STARTING
-            self._restarts += 1
             self._restarting.set()
             self._woken.set()
 

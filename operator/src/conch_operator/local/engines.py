@@ -112,7 +112,6 @@ class LocalEngines:
                 phase=engine.process.phase,
                 grpc=engine.ports.grpc(),
                 incarnation=engine.process.incarnation,
-                restarts=max(0, engine.process.incarnation - 1),
                 detail=engine.process.detail,
                 folder=engine.component.recipe.folder,
             )

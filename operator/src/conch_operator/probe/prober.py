@@ -16,7 +16,7 @@ from typing import Protocol, Self
 from conch_contracts.conditions import Reason
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
-from conch_operator.state import Probe, ProbeVerdict
+from conch_operator.state import EngineName, Probe, ProbeVerdict
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +37,8 @@ class Target:
     """The namespace of whoever named the address; None: Conch runs the engine."""
     prompt_ids: tuple[int, ...] = ()
     """What the decoder of a model of speech is given."""
-    restarts: int = 0
-    """How often the engine was started again."""
+    engine: EngineName | None = None
+    """Whose next start this may be."""
 
 
 class NoAnswer(Exception):
@@ -88,16 +88,14 @@ class Cadence:
     GPU a process fails at everything."""
     reload_s: float = 30.0
     """How long a server stays that could not load its model, which it never tries again by itself, or that has given
-    errors alone since it was first asked; twice as long after each restart."""
+    errors alone since it was first asked; twice as long each time that this follows, until the engine answers."""
     longest_reload_s: float = 120.0
     """How long it stays at most. So does one that has answered and gives errors alone while it streams to others."""
 
-    def stays_s(self, restarts: int) -> float:
-        """Return how long a server that cannot do its work stays, which was started again so often."""
-        return min(self.longest_reload_s, self.reload_s * 2.0 ** min(restarts, _MOST_DOUBLINGS))
+    def stays_s(self, in_vain: int) -> float:
+        """Return how long a server that cannot do its work stays, after so many starts in vain."""
+        return min(self.longest_reload_s, self.reload_s * 2.0**in_vain)
 
-
-_MOST_DOUBLINGS = 10
 
 ON_CLUSTER = Cadence(longest_reload_s=660.0)
 """The kubelet forgets earlier ends of a container that ran for ten minutes, so reloads make no crash loop for long."""
@@ -131,6 +129,8 @@ class Prober:
         self._targets: dict[Hashable, Target] = {}
         self._verdicts: dict[Hashable, Probe] = {}
         self._starting: set[Hashable] = set()
+        self._in_vain: dict[EngineName, tuple[int, float]] = {}
+        """How often engines were started in vain since they answered last, and when that was last seen."""
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
@@ -153,6 +153,8 @@ class Prober:
             self._starting.discard(key)
         self._targets = {}
         self.add_targets(targets)
+        old_s = self._clock() - 2 * self._cadence.longest_reload_s
+        self._in_vain = {engine: seen for engine, seen in self._in_vain.items() if seen[1] > old_s}
 
     def add_targets(self, targets: Mapping[Hashable, Target]) -> None:
         """Probe these too, until it is told of all again."""
@@ -167,7 +169,7 @@ class Prober:
 
     async def _follow(self, key: Hashable, target: Target) -> None:
         streams = partial(self._is_streaming, target.address, target.model)
-        judge = _Judge(self._cadence, streams, self._clock, target.restarts)
+        judge = _Judge(self._cadence, streams, self._clock, self._times_in_vain(target))
         while True:
             try:
                 await self._client.probe(target)
@@ -178,10 +180,22 @@ class Prober:
                     log.info("An external engine is not used.", extra={"engine": target.address, "error": error.detail})
             if verdict != self._verdicts.get(key):
                 self._verdicts[key] = verdict
+                self._note_start(target, verdict, in_vain=not judge.has_answered)
                 if verdict.verdict is ProbeVerdict.READY:
                     self.answered(key)
                 self._changed()
             await asyncio.sleep(self._pause_s(key, verdict))
+
+    def _times_in_vain(self, target: Target) -> int:
+        return 0 if target.engine is None else self._in_vain.get(target.engine, (0, 0.0))[0]
+
+    def _note_start(self, target: Target, verdict: Probe, *, in_vain: bool) -> None:
+        if target.engine is None:
+            return
+        if verdict.verdict is ProbeVerdict.READY:
+            self._in_vain.pop(target.engine, None)
+        elif verdict.verdict is ProbeVerdict.DEAD and in_vain:
+            self._in_vain[target.engine] = self._times_in_vain(target) + 1, self._clock()
 
     def _pause_s(self, key: Hashable, verdict: Probe) -> float:
         if verdict.verdict is ProbeVerdict.READY:
@@ -198,26 +212,27 @@ class _Judge:
     """Judges one incarnation of an engine: what it has answered so far says what it means when it does not."""
 
     def __init__(
-        self, cadence: Cadence, is_streaming: Callable[[], bool | None], clock: Callable[[], float], restarts: int
+        self, cadence: Cadence, is_streaming: Callable[[], bool | None], clock: Callable[[], float], in_vain: int
     ) -> None:
         self._cadence = cadence
-        self._restarts = restarts
+        self._in_vain = in_vain
         self._is_streaming = is_streaming
         self._clock = clock
-        self._has_answered = False
+        self.has_answered = False
+        """Whether it has answered once."""
         self._silences = 0
         self._errs: tuple[Reason, float] | None = None
         """For which reason it gives errors alone, and since when."""
 
     def answered(self) -> Probe:
         """Return the verdict on an engine that has answered."""
-        self._has_answered, self._silences, self._errs = True, 0, None
+        self.has_answered, self._silences, self._errs = True, 0, None
         return _READY
 
     def failed(self, error: NoAnswer) -> Probe:
         """Return the verdict on an engine that has not answered, or not as it should."""
         if error.busy:  # who is full works
-            return self.answered() if self._has_answered or self._is_streaming() else _failing(error)
+            return self.answered() if self.has_answered or self._is_streaming() else _failing(error)
         if error.silent:
             return self._silent(error)
         self._silences = 0
@@ -232,23 +247,23 @@ class _Judge:
         if streams:
             return self.answered()  # the request waits behind others in its line
         self._silences += streams is False
-        if self._has_answered and self._silences >= self._cadence.patience:
+        if self.has_answered and self._silences >= self._cadence.patience:
             return self._dead(error)
-        if self._has_answered and self._errs is None:
+        if self.has_answered and self._errs is None:
             return _READY  # One late answer under load is no verdict.
         return _failing(error)
 
     def _errs_for_good(self, reason: Reason, for_s: float) -> bool:
         if reason not in (Reason.ENGINE_LOAD_FAILED, Reason.ENGINE_PROBE_FAILED):
             return False
-        if reason is Reason.ENGINE_PROBE_FAILED and self._has_answered:
+        if reason is Reason.ENGINE_PROBE_FAILED and self.has_answered:
             others = self._is_streaming() is not False
             return for_s >= (self._cadence.longest_reload_s if others else self._cadence.refusal_s)
-        return for_s >= self._cadence.stays_s(self._restarts)
+        return for_s >= self._cadence.stays_s(self._in_vain)
 
     def _dead(self, error: NoAnswer) -> Probe:
         message = str(error)
-        if self._has_answered and error.reason is not Reason.ENGINE_LOAD_FAILED:
+        if self.has_answered and error.reason is not Reason.ENGINE_LOAD_FAILED:
             message = f"{message.rstrip('.')}. It answered before, and has to be started again."
         return Probe(ProbeVerdict.DEAD, error.reason, message)
 

@@ -30,7 +30,7 @@ def targets_of(
         if engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING):
             target = _target(engine.grpc, engine.contract, specs.get(engine.model))
             prompt_ids = prompts.get(engine.model, ())
-            targets[key_of(engine)] = replace(target, prompt_ids=prompt_ids, restarts=engine.restarts)
+            targets[key_of(engine)] = replace(target, prompt_ids=prompt_ids, engine=engine.name)
     for model in desired.models:
         external = model.deployment.spec.engine.external
         if external is not None:

@@ -9,7 +9,7 @@ from conch_contracts.conditions import Reason
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_operator.probe.prober import ON_CLUSTER, Cadence, NoAnswer, Prober, Target
-from conch_operator.state import Probe, ProbeVerdict
+from conch_operator.state import EngineName, Probe, ProbeVerdict
 from testkit.clock import FakeClock
 from testkit.waiting import eventually
 
@@ -152,21 +152,55 @@ async def test_an_engine_that_gives_errors_alone_for_a_while_has_to_be_started_a
         assert prober.verdict("key").verdict is verdict
 
 
+class Starts:
+    """One engine that is started again and again, and what is said of each start."""
+
+    def __init__(self, cadence: Cadence) -> None:
+        self.clock = FakeClock()
+        self.cadence = replace(cadence, starting_s=0, starting_per_s=inf, serving_s=0)
+        self.answer: NoAnswer | None = None
+        self.count = 0
+        self.said: list[tuple[ProbeVerdict, float]] = []
+        """Each verdict on the start that goes on, and when it came."""
+
+    async def probe(self, target: Target) -> None:
+        self.clock.advance(0.5)
+        await asyncio.sleep(0)
+        if self.answer is not None:
+            raise self.answer
+
+    async def stays_s(self, prober: Prober, answer: NoAnswer) -> float:
+        """Start it once more, and return after how long it counts as dead."""
+        self.answer, self.said, began = answer, [], self.clock()
+        self.count += 1
+        prober.set_targets({self.count: replace(TARGET, engine=EngineName("one"))})
+        await eventually(lambda: self._said(ProbeVerdict.DEAD), "its end")
+        return self._said(ProbeVerdict.DEAD)[0] - began
+
+    async def answers(self, prober: Prober) -> None:
+        """Start it once more, until it has answered."""
+        self.answer, self.said = None, []
+        self.count += 1
+        prober.set_targets({self.count: replace(TARGET, engine=EngineName("one"))})
+        await eventually(lambda: self._said(ProbeVerdict.READY), "an answer")
+
+    def look(self, prober: Prober) -> None:
+        self.said.append((prober.verdict(self.count).verdict, self.clock()))
+
+    def _said(self, verdict: ProbeVerdict) -> list[float]:
+        return [at_s for said, at_s in self.said if said is verdict]
+
+
 @pytest.mark.parametrize(
-    ("cadence", "restarts", "stays_s"),
-    [(Cadence(), 0, 30), (Cadence(), 1, 60), (Cadence(), 9, 120), (ON_CLUSTER, 3, 240), (ON_CLUSTER, 10**9, 660)],
+    ("cadence", "times"), [(Cadence(), [30, 60, 120, 120]), (ON_CLUSTER, [30, 60, 120, 240, 480, 660, 660])]
 )
-async def test_a_server_that_cannot_load_is_tried_again_ever_more_rarely(
-    cadence: Cadence, restarts: int, stays_s: float
-) -> None:
-    target, verdicts = replace(TARGET, restarts=restarts), []
-    for for_s in (stays_s - 1, stays_s):
-        engine = SlowEngine(for_s, REFUSED, REFUSED)
-        async with Prober(engine, lambda: None, replace(cadence, starting_s=0), clock=engine.clock) as prober:
-            prober.set_targets({"key": target})
-            await engine.finished.wait()
-            verdicts.append(prober.verdict("key").verdict)
-    assert verdicts == [ProbeVerdict.FAILING, ProbeVerdict.DEAD]
+async def test_a_server_that_cannot_load_is_tried_again_ever_more_rarely(cadence: Cadence, times: list[float]) -> None:
+    starts = Starts(cadence)
+    async with Prober(starts, lambda: starts.look(prober), starts.cadence, clock=starts.clock) as prober:
+        found = [await starts.stays_s(prober, REFUSED) for _ in times]
+        assert found == [pytest.approx(seconds, abs=1) for seconds in times]
+        await starts.answers(prober)
+        assert await starts.stays_s(prober, REFUSED) == pytest.approx(30, abs=1), "it has answered since"
 
 
 async def test_what_is_said_of_a_dead_engine_is_sentences() -> None:

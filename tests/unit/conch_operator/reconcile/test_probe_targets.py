@@ -7,6 +7,8 @@ from testkit.builders.model_deployments import desired_model, engine
 MODEL = desired_model()
 
 
-def test_a_target_tells_how_often_its_engine_was_started_again() -> None:
-    again = replace(engine(MODEL).engine, incarnation=7, restarts=3)
-    assert targets_of(Desired((MODEL,)), [again], {})[key_of(again)].restarts == 3
+def test_each_start_of_an_engine_is_asked_by_itself_and_says_whose_it_is() -> None:
+    first = engine(MODEL).engine
+    again = replace(first, incarnation=7)
+    targets = targets_of(Desired((MODEL,)), [first, again], {})
+    assert [targets[key_of(one)].engine for one in (first, again)] == [first.name] * 2

@@ -63,7 +63,6 @@ def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) ->
     if contract is None:
         return None
     fault = event_fault or pod_fault(pod)
-    restarts = int(container_status(pod, TRITON).get("restartCount", 0))
     return ClusterEngine(
         name=pod_name(pod),
         model=ModelId(f"{meta['namespace']}/{meta['labels'][MODEL_LABEL]}"),
@@ -72,8 +71,7 @@ def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) ->
         phase=_phase(pod, fault, held=held),
         grpc=engine_address(pod),
         comes_back=not has_ended(pod),
-        incarnation=restarts,
-        restarts=restarts,
+        incarnation=int(container_status(pod, TRITON).get("restartCount", 0)),
         detail=_last_words(container_status(pod, TRITON), pod),
         fault=fault,
         created=int(datetime.fromisoformat(meta["creationTimestamp"]).timestamp()),
