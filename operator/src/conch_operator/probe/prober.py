@@ -91,6 +91,9 @@ class Cadence:
     errors alone since it was first asked; twice as long each time that this follows, until the engine answers."""
     longest_reload_s: float = 120.0
     """How long it stays at most. So does one that has answered and gives errors alone while it streams to others."""
+    mute_s: float = 900.0
+    """How long one may take requests and say nothing that has not answered since its start: a first request may compile
+    something. Twice as long each time that this follows."""
 
     def stays_s(self, in_vain: int) -> float:
         """Return how long a server that cannot do its work stays, after so many starts in vain."""
@@ -99,6 +102,11 @@ class Cadence:
 
 ON_CLUSTER = Cadence(longest_reload_s=660.0)
 """The kubelet forgets earlier ends of a container that ran for ten minutes, so reloads make no crash loop for long."""
+
+
+FORGOTTEN_S = 1200.0
+"""After which it counts no more how often an engine was started in vain that is not there: longer than the kubelet may
+pause between two starts."""
 
 
 class Prober:
@@ -153,8 +161,8 @@ class Prober:
             self._starting.discard(key)
         self._targets = {}
         self.add_targets(targets)
-        old_s = self._clock() - 2 * self._cadence.longest_reload_s
-        self._in_vain = {engine: seen for engine, seen in self._in_vain.items() if seen[1] > old_s}
+        there, old_s = {target.engine for target in targets.values()}, self._clock() - FORGOTTEN_S
+        self._in_vain = {one: seen for one, seen in self._in_vain.items() if one in there or seen[1] > old_s}
 
     def add_targets(self, targets: Mapping[Hashable, Target]) -> None:
         """Probe these too, until it is told of all again."""
@@ -221,12 +229,13 @@ class _Judge:
         self.has_answered = False
         """Whether it has answered once."""
         self._silences = 0
+        self._mute_since: float | None = None
         self._errs: tuple[Reason, float] | None = None
         """For which reason it gives errors alone, and since when."""
 
     def answered(self) -> Probe:
         """Return the verdict on an engine that has answered."""
-        self.has_answered, self._silences, self._errs = True, 0, None
+        self.has_answered, self._silences, self._mute_since, self._errs = True, 0, None, None
         return _READY
 
     def failed(self, error: NoAnswer) -> Probe:
@@ -235,7 +244,7 @@ class _Judge:
             return self.answered() if self.has_answered or self._is_streaming() else _failing(error)
         if error.silent:
             return self._silent(error)
-        self._silences = 0
+        self._silences, self._mute_since = 0, None
         if self._errs is None or self._errs[0] is not error.reason:
             self._errs = error.reason, self._clock()
         if error.dead or self._errs_for_good(error.reason, self._clock() - self._errs[1]):
@@ -251,6 +260,9 @@ class _Judge:
             return self._dead(error)
         if self.has_answered and self._errs is None:
             return _READY  # One late answer under load is no verdict.
+        self._mute_since = self._clock() if self._mute_since is None else self._mute_since
+        if not self.has_answered and self._clock() - self._mute_since >= self._cadence.mute_s * 2.0**self._in_vain:
+            return self._dead(error)
         return _failing(error)
 
     def _errs_for_good(self, reason: Reason, for_s: float) -> bool:

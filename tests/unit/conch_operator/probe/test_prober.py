@@ -130,6 +130,7 @@ async def test_nobody_is_held_for_dead_while_nobody_can_tell_to_whom_it_streams(
         pytest.param([BUSY, BUSY], 30, False, ProbeVerdict.FAILING, id="it is full, and nobody has seen it answer"),
         pytest.param([BUSY, BUSY], 30, None, ProbeVerdict.FAILING, id="it is full, and nobody can tell"),
         pytest.param([BUSY, BUSY], 30, True, ProbeVerdict.READY, id="it is full, and streams to others"),
+        pytest.param([SILENT, ERROR, SILENT], 899, False, ProbeVerdict.FAILING, id="it says something meanwhile"),
         pytest.param([SILENT, SILENT], 30, None, ProbeVerdict.FAILING, id="it never answered, and nobody can tell"),
         pytest.param([None, ERROR, ERROR], 5, None, ProbeVerdict.FAILING, id="nobody can tell whether it streams"),
         pytest.param([None, ERROR, ERROR], 5, True, ProbeVerdict.FAILING, id="it streams to others"),
@@ -201,6 +202,13 @@ async def test_a_server_that_cannot_load_is_tried_again_ever_more_rarely(cadence
         assert found == [pytest.approx(seconds, abs=1) for seconds in times]
         await starts.answers(prober)
         assert await starts.stays_s(prober, REFUSED) == pytest.approx(30, abs=1), "it has answered since"
+
+
+async def test_a_start_that_says_nothing_for_very_long_is_given_up() -> None:
+    starts = Starts(Cadence())
+    async with Prober(starts, lambda: starts.look(prober), starts.cadence, clock=starts.clock) as prober:
+        found = [await starts.stays_s(prober, SILENT) for _ in range(3)]
+    assert found == [pytest.approx(seconds, abs=1) for seconds in (900, 1800, 3600)], "one that is slow gets there"
 
 
 async def test_what_is_said_of_a_dead_engine_is_sentences() -> None:
