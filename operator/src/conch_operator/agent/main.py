@@ -40,7 +40,8 @@ async def _serve(settings: FolderAgentSettings) -> None:
         speech=settings.needs_speech,
     )
     folder = FolderReporter(settings.folder, settings.shown_folder, needs, downloads=settings.downloads)
-    termination, engine = EngineTermination(settings.longest_hold_s), PodServer(lambda: None)
+    engine = PodServer(lambda: None)
+    termination = EngineTermination(settings.longest_hold_s, engine.has_ended)
     app = make_app(folder, termination, settings.token_sha256, engine.restart_unless_new)
     await serve_until_told(app, settings)
 

@@ -48,6 +48,11 @@ class PodServer(BackgroundLoops):
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
+    def has_ended(self) -> bool:
+        """Look, and return whether a server that ran has ended, and no other has been started."""
+        self.look()
+        return self.incarnation > 0 and self.pid is None
+
     def restart_unless_new(self) -> bool:
         """Do so where what runs has for a while: else somebody means the process before it.
 

@@ -34,7 +34,7 @@ async def run_pool_agent(settings: AgentSettings) -> None:
         loaded = LoadedModels(SharedServer(process, lambda: address, POOL_REPOSITORY, triton), changes.note)
         stack.push_async_callback(loaded.end)
         await stack.enter_async_context(GraphCache(process, loaded))
-        termination = EngineTermination(settings.longest_hold_s)
+        termination = EngineTermination(settings.longest_hold_s, process.has_ended)
         everybodys = make_app(None, termination, settings.token_sha256)
         models = PoolModels(process, loaded, changes)
         app = make_pool_app(models, PoolFolders(process), settings.token_sha256, everybodys)

@@ -42,6 +42,8 @@ Object = dict[str, Any]
 TRITON = "triton"
 """The name of the engine's container."""
 SERVER = "/opt/tritonserver/bin/tritonserver"
+HANGS_END_S = 10
+"""How long a server that is not live any more may take to end."""
 SLOWEST_START_S = 3600
 
 
@@ -204,7 +206,7 @@ def _triton(model: DesiredModel, server: RuntimeServer, mounts: Sequence[Object]
         "startupProbe": engine_probe("/v2/health/live", "http", period_s=1, failures=SLOWEST_START_S),
         "readinessProbe": engine_probe("/v2/health/ready", "http", period_s=2, failures=3),
         "livenessProbe": engine_probe("/v2/health/live", "http", period_s=5, failures=3)
-        | {"terminationGracePeriodSeconds": 30},
+        | {"terminationGracePeriodSeconds": HANGS_END_S},
         "lifecycle": {"preStop": {"httpGet": {"path": WITHDRAWN_PATH, "port": AGENT_PORT}}},
         "volumeMounts": [
             *mounts,

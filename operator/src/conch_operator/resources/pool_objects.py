@@ -36,6 +36,7 @@ from conch_operator.agent.tokens import AgentOwner, AgentTokens
 from conch_operator.resources.agent_container import AGENT
 from conch_operator.resources.container_resources import REPORTING, pool_resources, resources_beside
 from conch_operator.resources.engine_deployment import (
+    HANGS_END_S,
     SERVER,
     SLOWEST_START_S,
     TRITON,
@@ -198,7 +199,8 @@ def _triton(pool: PoolObject, image: str, drain_s: int) -> Object:
         "resources": pool_resources(int(quantity_value(pool.spec.memory))),
         "startupProbe": engine_probe(live, "http", period_s=1, failures=SLOWEST_START_S),
         "readinessProbe": engine_probe(live, "http", period_s=2, failures=3),
-        "livenessProbe": engine_probe(live, "http", period_s=5, failures=3) | {"terminationGracePeriodSeconds": 30},
+        "livenessProbe": engine_probe(live, "http", period_s=5, failures=3)
+        | {"terminationGracePeriodSeconds": HANGS_END_S},
         "lifecycle": {"preStop": {"httpGet": {"path": WITHDRAWN_PATH, "port": AGENT_PORT}}},
         "volumeMounts": [
             *(

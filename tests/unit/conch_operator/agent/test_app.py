@@ -97,6 +97,16 @@ async def test_the_end_waits_until_the_engine_is_let_go() -> None:
     await waiting
 
 
+async def test_the_end_of_what_has_ended_is_not_waited_for() -> None:
+    ended = False
+    termination = EngineTermination(60, lambda: ended)
+    waiting = asyncio.create_task(termination.wait_until_allowed())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    ended = True
+    await asyncio.wait_for(waiting, 30)
+
+
 async def test_the_end_waits_no_longer_than_it_may(agent: Agent) -> None:
     assert (await agent.ask("GET", "/withdrawn"))[0] == 200
 

@@ -222,10 +222,15 @@ async def test_a_server_that_has_just_started_is_not_the_one_that_is_to_start_an
 
 async def test_one_that_has_run_for_a_while_is(agent: Agent) -> None:
     assert not agent.server.restart_unless_new(), "there is none"
+    assert not agent.server.has_ended(), "it may be about to start"
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", "import signal; signal.pause()")
     start_server(agent.processes, child.pid)
+    assert not agent.server.has_ended()
     assert agent.server.restart_unless_new()
     assert await child.wait() == -signal.SIGKILL
+    (agent.processes / str(child.pid) / "stat").unlink()
+    (agent.processes / str(child.pid) / "comm").unlink()
+    assert agent.server.has_ended()
 
 
 async def test_only_the_operator_may_ask_and_it_must_ask_rightly(agent: Agent) -> None:
