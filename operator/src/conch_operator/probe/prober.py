@@ -245,7 +245,8 @@ class _Judge:
         if error.silent:
             return self._silent(error)
         self._silences, self._mute_since = 0, None
-        if self._errs is None or self._errs[0] is not error.reason:
+        stray = error.reason is Reason.ENGINE_UNREACHABLE  # a server that ends is another incarnation
+        if self._errs is None or (self._errs[0] is not error.reason and not stray):
             self._errs = error.reason, self._clock()
         if error.dead or self._errs_for_good(error.reason, self._clock() - self._errs[1]):
             return self._dead(error)

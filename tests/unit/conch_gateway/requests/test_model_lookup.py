@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from conch_contracts.records import ModelKind, Profile
 from conch_gateway.requests.model_lookup import canonical_name, find_route
 from conch_kit.errors import InvalidRequest, ModelNotFound, Unavailable
+from conch_kit.registry.read_reply import RawModel
 from conch_kit.registry.snapshot import Snapshot
 from testkit.gateway.fakes import route, snapshot
 
@@ -32,6 +35,8 @@ def test_a_name_becomes_its_route(known, name, expected):
 @pytest.mark.parametrize(
     ("known", "name", "error"),
     [
+        (replace(Snapshot.EMPTY, read={OTHER.model_id: RawModel(b"local/b", b"null", {})}), "b", Unavailable),
+        (Snapshot.EMPTY, "b", ModelNotFound),
         (snapshot(CHAT), "nope", ModelNotFound),
         (snapshot(CHAT), "null", ModelNotFound),
         (snapshot(CHAT, FASTDEPLOY), "null", ModelNotFound),

@@ -14,7 +14,7 @@ from conch_llm_worker.engine.api_errors import service_error
 from conch_llm_worker.engine.refusal_messages import ParameterNames
 
 BEFORE = [
-    (EngineUnavailable("connect failed"), 503, "overloaded", True),
+    (EngineUnavailable("connect failed"), 503, "model_not_ready", True),
     (EngineLost("reset"), 502, "upstream_lost", True),
     (EngineTimeout("silent", first=True), 504, "timeout", False),
     (EngineTimeout("silent", first=False), 504, "timeout", False),

@@ -141,6 +141,7 @@ async def test_nobody_is_held_for_dead_while_nobody_can_tell_to_whom_it_streams(
         pytest.param([UNREACHABLE, UNREACHABLE], 30, False, ProbeVerdict.FAILING, id="it is not there"),
         pytest.param([REFUSED, REFUSED], 30, False, ProbeVerdict.DEAD, id="it could not load"),
         pytest.param([REFUSED, ERROR, REFUSED], 20, False, ProbeVerdict.FAILING, id="for another reason meanwhile"),
+        pytest.param([REFUSED, UNREACHABLE, REFUSED], 20, False, ProbeVerdict.DEAD, id="one stray probe meanwhile"),
     ],
 )
 async def test_an_engine_that_gives_errors_alone_for_a_while_has_to_be_started_again(

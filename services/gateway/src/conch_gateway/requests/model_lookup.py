@@ -15,7 +15,8 @@ MAX_NAME_CHARS = 128
 def find_route(snapshot: Snapshot, name: str | None, *, kinds: tuple[ModelKind, ...]) -> Route:
     """Return the route that `name` means, or the default one of the first of these kinds that has a model.
 
-    Raises ModelNotFound for an unknown name, InvalidRequest for a model of another kind.
+    Raises ModelNotFound for an unknown name, InvalidRequest for a model of another kind, Unavailable where there are
+    models and no route of any.
     """
     route = snapshot.by_name.get(name) if name else None
     if route is None:
@@ -51,14 +52,20 @@ def _unnamed(snapshot: Snapshot, name: str | None, kinds: tuple[ModelKind, ...])
     for route in routes:
         if route.profile is Profile.FASTDEPLOY and (route.default or len(routes) == 1):
             return route
+    if snapshot.read and not snapshot.routes:  # there are models, and nobody has told their names yet
+        raise _none_ready()
     raise not_found(name or "")
+
+
+def _none_ready() -> Unavailable:
+    return Unavailable("No model is ready yet.", code="model_not_ready", retry_after_s=5)
 
 
 def _default(snapshot: Snapshot, kinds: tuple[ModelKind, ...]) -> Route:
     by_kind = ([route for route in snapshot.routes.values() if route.kind is kind] for kind in kinds)
     routes = next((routes for routes in by_kind if routes), [])
     if not snapshot.routes:
-        raise Unavailable("No model is ready yet.", code="model_not_ready", retry_after_s=5)
+        raise _none_ready()
     if not routes:
         said = f"No model of kind {' or '.join(kinds)} is served, and 'model' names none."
         raise ModelNotFound(said, param="model", code="model_not_found")
