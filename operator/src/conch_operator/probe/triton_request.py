@@ -118,6 +118,8 @@ class TritonProbeClient:
             await self._request(target)
         except EngineTimeout as error:
             message = f"No token within {self._timeout_s:g} s of a one-token request."
+            if target.dialect is Dialect.ENCODER:
+                message = "No answer in time to a request of one row."
             raise NoAnswer(Reason.ENGINE_PROBE_FAILED, message, silent=True) from error
         except EngineFull as error:
             message = f"The engine takes no request, since too much waits inside it: {error}"

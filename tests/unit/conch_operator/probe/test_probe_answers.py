@@ -1,6 +1,7 @@
 """What is made of each way in which an engine answers a request of one token, and what it is asked within."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -62,6 +63,11 @@ async def test_one_token_has_the_time_of_one_answer_and_its_end_as_much_again() 
     server = Server(None)
     await asking(server).probe(TOKENS)
     assert server.waits == {"first_timeout_s": 3.0, "inter_timeout_s": 3.0, "timeout_s": 6.0}
+
+
+async def test_an_encoder_is_not_said_to_owe_a_token() -> None:
+    with pytest.raises(NoAnswer, match=r"No answer in time to a request of one row\."):
+        await asking(Server(EngineTimeout("late", first=True))).probe(replace(TOKENS, dialect=Dialect.ENCODER))
 
 
 @pytest.mark.parametrize(
