@@ -13,6 +13,7 @@ CHAT, OTHER = route(served_names=("chat", "alias")), route(model_id="local/b", s
 EMBED = route(model_id="local/e", served_names=("embed",), kind=ModelKind.EMBEDDING)
 FASTDEPLOY = route(model_id="local/f", served_names=("f",), profile=Profile.FASTDEPLOY)
 DEFAULT = route(model_id="local/d", served_names=("d",), default=True)
+UNKNOWN = {OTHER.model_id: RawModel(b"local/b", b"null", {})}
 LATER = route(model_id="local/a", served_names=("a",), default=True, created=DEFAULT.created + 1)
 
 
@@ -35,7 +36,10 @@ def test_a_name_becomes_its_route(known, name, expected):
 @pytest.mark.parametrize(
     ("known", "name", "error"),
     [
-        (replace(Snapshot.EMPTY, read={OTHER.model_id: RawModel(b"local/b", b"null", {})}), "b", Unavailable),
+        (replace(Snapshot.EMPTY, read=UNKNOWN), "b", Unavailable),
+        (replace(Snapshot.EMPTY, read=UNKNOWN), "its served name, say", Unavailable),
+        (replace(snapshot(CHAT), read=UNKNOWN), "b", Unavailable),
+        (replace(snapshot(CHAT), read=UNKNOWN), "nope", ModelNotFound),
         (Snapshot.EMPTY, "b", ModelNotFound),
         (snapshot(CHAT), "nope", ModelNotFound),
         (snapshot(CHAT), "null", ModelNotFound),

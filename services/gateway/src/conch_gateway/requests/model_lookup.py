@@ -15,8 +15,8 @@ MAX_NAME_CHARS = 128
 def find_route(snapshot: Snapshot, name: str | None, *, kinds: tuple[ModelKind, ...]) -> Route:
     """Return the route that `name` means, or the default one of the first of these kinds that has a model.
 
-    Raises ModelNotFound for an unknown name, InvalidRequest for a model of another kind, Unavailable where there are
-    models and no route of any.
+    Raises ModelNotFound for an unknown name, InvalidRequest for a model of another kind, Unavailable for a model whose
+    route is not known yet.
     """
     route = snapshot.by_name.get(name) if name else None
     if route is None:
@@ -52,20 +52,29 @@ def _unnamed(snapshot: Snapshot, name: str | None, kinds: tuple[ModelKind, ...])
     for route in routes:
         if route.profile is Profile.FASTDEPLOY and (route.default or len(routes) == 1):
             return route
-    if snapshot.read and not snapshot.routes:  # there are models, and nobody has told their names yet
-        raise _none_ready()
+    if _may_be_awaited(snapshot, name):
+        raise _not_ready("This model is not ready yet.")
     raise not_found(name or "")
 
 
-def _none_ready() -> Unavailable:
-    return Unavailable("No model is ready yet.", code="model_not_ready", retry_after_s=5)
+def _may_be_awaited(snapshot: Snapshot, name: str | None) -> bool:
+    """Tell whether a name may be that of a wanted model whose route is not known yet.
+
+    Which names such a model has nobody has told; unless its spec says otherwise it is the object's.
+    """
+    unknown = snapshot.read.keys() - snapshot.routes.keys()
+    return bool(unknown) and (not snapshot.routes or any(name == model.rpartition("/")[2] for model in unknown))
+
+
+def _not_ready(message: str) -> Unavailable:
+    return Unavailable(message, code="model_not_ready", retry_after_s=5)
 
 
 def _default(snapshot: Snapshot, kinds: tuple[ModelKind, ...]) -> Route:
     by_kind = ([route for route in snapshot.routes.values() if route.kind is kind] for kind in kinds)
     routes = next((routes for routes in by_kind if routes), [])
     if not snapshot.routes:
-        raise _none_ready()
+        raise _not_ready("No model is ready yet.")
     if not routes:
         said = f"No model of kind {' or '.join(kinds)} is served, and 'model' names none."
         raise ModelNotFound(said, param="model", code="model_not_found")
