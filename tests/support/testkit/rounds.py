@@ -20,9 +20,8 @@ from conch_kit.registry.snapshot import Snapshot
 from conch_operator.local.model_folders import ModelFolders
 from conch_operator.model_folder.caching_reader import CachingFolderReader
 from conch_operator.probe.prober import Cadence, NoAnswer, Prober, Target
-from conch_operator.reconcile.plan import Acted, Plan, plan_processes
+from conch_operator.reconcile.plan import Acted, Plan, UnknownRoutes, plan_processes
 from conch_operator.reconcile.reconciler import Ports, Reconciler, Scaling
-from conch_operator.reconcile.route_writer import UnknownRoutes
 from conch_operator.reconcile.status import Statuses
 from conch_operator.routes.known_routes import KnownRoutes
 from conch_operator.state import (

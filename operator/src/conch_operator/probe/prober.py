@@ -103,7 +103,6 @@ class Cadence:
 ON_CLUSTER = Cadence(longest_reload_s=660.0)
 """The kubelet forgets earlier ends of a container that ran for ten minutes, so reloads make no crash loop for long."""
 
-
 FORGOTTEN_S = 1200.0
 """After which it counts no more how often an engine was started in vain that is not there: longer than the kubelet may
 pause between two starts."""
@@ -161,8 +160,9 @@ class Prober:
             self._starting.discard(key)
         self._targets = {}
         self.add_targets(targets)
-        there, old_s = {target.engine for target in targets.values()}, self._clock() - FORGOTTEN_S
-        self._in_vain = {one: seen for one, seen in self._in_vain.items() if one in there or seen[1] > old_s}
+        if self._in_vain:
+            there, old_s = {target.engine for target in targets.values()}, self._clock() - FORGOTTEN_S
+            self._in_vain = {one: seen for one, seen in self._in_vain.items() if one in there or seen[1] > old_s}
 
     def add_targets(self, targets: Mapping[Hashable, Target]) -> None:
         """Probe these too, until it is told of all again."""

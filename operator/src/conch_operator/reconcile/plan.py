@@ -36,6 +36,9 @@ from conch_operator.state import (
     SourceFacts,
 )
 
+UnknownRoutes = Mapping[ModelId, tuple[Engine, ...]]
+"""The engines of models whose route is not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -53,8 +56,8 @@ class Plan:
     withdraw: tuple[EngineName, ...] = ()
     """Engines that are left out of their route and stop once every gateway has seen it."""
     routes: dict[ModelId, RoutedModel] = field(default_factory=dict)
-    unknown: Mapping[ModelId, tuple[Engine, ...]] = field(default_factory=dict)
-    """The engines of wanted models whose route is not known: a gateway that has one keeps it."""
+    unknown: UnknownRoutes = field(default_factory=dict)
+    """What is known of wanted models in place of a route: a gateway that has one keeps it."""
     specs: dict[ModelId, str] = field(default_factory=dict)
     """The spec hash that the engines of models should have of which the cluster is told each."""
     pools: Mapping[PoolId, EnginePoolSpec] = field(default_factory=dict)

@@ -20,10 +20,10 @@ from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
 from conch_operator.probe.prober import Prober, Target
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
-from conch_operator.reconcile.plan import Acted, Plan, Planner, served_models
+from conch_operator.reconcile.plan import Acted, Plan, Planner, UnknownRoutes, served_models
 from conch_operator.reconcile.probe_targets import key_of, prompts_of, replaced_targets, targets_of
 from conch_operator.reconcile.readiness import Published
-from conch_operator.reconcile.route_writer import RouteWriter, UnknownRoutes, WrittenRoutes
+from conch_operator.reconcile.route_writer import RouteWriter, WrittenRoutes
 from conch_operator.reconcile.status import Statuses, describe
 from conch_operator.reconcile.unchanged_models import UnchangedModels
 from conch_operator.reconcile.withdrawals import LONGEST_WAIT_S, Withdrawals

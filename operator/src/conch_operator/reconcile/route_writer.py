@@ -11,10 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from conch_contracts.names import Digest, ModelId
-from conch_contracts.records import Engine
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_operator.reconcile.first_answers import first_answers
-from conch_operator.reconcile.plan import Plan
+from conch_operator.reconcile.plan import Plan, UnknownRoutes
 from conch_operator.state import (
     ClusterEngine,
     EngineName,
@@ -27,8 +26,6 @@ from conch_operator.state import (
 )
 
 Routes = Mapping[ModelId, RoutedModel]
-UnknownRoutes = Mapping[ModelId, tuple[Engine, ...]]
-"""The engines of models whose route is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +120,8 @@ class RouteWriter:
         async with self._writing:
             if self._last is None:
                 return False
-            steps, _ = self._last
-            routes = self._with_first_answers(*self._last)
+            steps, observed = self._last
+            routes = self._with_first_answers(steps, observed)
             if routes is steps.routes:
                 return False
             with suppress(RegistryUnavailable, RegistryError):

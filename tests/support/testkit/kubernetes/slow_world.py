@@ -31,9 +31,8 @@ from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import Prober, Target
 from conch_operator.reconcile.calls_in_flight import Background
-from conch_operator.reconcile.plan import plan_workloads
+from conch_operator.reconcile.plan import UnknownRoutes, plan_workloads
 from conch_operator.reconcile.reconciler import Ports, Reconciler
-from conch_operator.reconcile.route_writer import UnknownRoutes
 from conch_operator.scaling.autoscaler import Autoscaler
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.settings import ReleaseFile

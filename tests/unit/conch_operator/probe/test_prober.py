@@ -173,18 +173,20 @@ class Starts:
 
     async def stays_s(self, prober: Prober, answer: NoAnswer) -> float:
         """Start it once more, and return after how long it counts as dead."""
-        self.answer, self.said, began = answer, [], self.clock()
-        self.count += 1
-        prober.set_targets({self.count: replace(TARGET, engine=EngineName("one"))})
+        began = self.clock()
+        self._start(prober, answer)
         await eventually(lambda: self._said(ProbeVerdict.DEAD), "its end")
         return self._said(ProbeVerdict.DEAD)[0] - began
 
     async def answers(self, prober: Prober) -> None:
         """Start it once more, until it has answered."""
-        self.answer, self.said = None, []
+        self._start(prober, None)
+        await eventually(lambda: self._said(ProbeVerdict.READY), "an answer")
+
+    def _start(self, prober: Prober, answer: NoAnswer | None) -> None:
+        self.answer, self.said = answer, []
         self.count += 1
         prober.set_targets({self.count: replace(TARGET, engine=EngineName("one"))})
-        await eventually(lambda: self._said(ProbeVerdict.READY), "an answer")
 
     def look(self, prober: Prober) -> None:
         self.said.append((prober.verdict(self.count).verdict, self.clock()))

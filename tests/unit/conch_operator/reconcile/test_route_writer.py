@@ -6,8 +6,8 @@ import pytest
 from conch_contracts.names import EngineAddress
 from conch_kit.redis.errors import RegistryUnavailable
 from conch_kit.registry.writer import Fenced
-from conch_operator.reconcile.plan import Plan
-from conch_operator.reconcile.route_writer import Routes, RouteWriter, UnknownRoutes
+from conch_operator.reconcile.plan import Plan, UnknownRoutes
+from conch_operator.reconcile.route_writer import Routes, RouteWriter
 from conch_operator.routes.route import make_route
 from conch_operator.state import ClusterEngine, EnginePhase, Observed, ObservedEngine, Probe
 from testkit.builders.model_deployments import FACTS, READY, desired_model, engine

@@ -136,14 +136,14 @@ class RegistryReader(BackgroundLoops):
         except RegistryUnavailable:
             self._reachable = False
             return
-        if not self._reachable:
+        was_away = not self._reachable
+        if was_away:
             self._reachable = True
-            self._tell_from_s = self._clock() + EXPIRY_S
             for liveness in self._pools.values():
                 liveness.forgive()
         before = self._snapshot
         emptied = self._take_list(replies[0])
-        if emptied:
+        if was_away or emptied:
             self._tell_from_s = self._clock() + EXPIRY_S
         workers = {
             pool: liveness.observe(self._beats(reply), emptied=emptied)
