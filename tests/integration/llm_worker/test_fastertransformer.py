@@ -146,7 +146,9 @@ async def test_a_burst_over_what_may_wait_inside_an_engine_may_be_tried_again(
     refused = [reply for reply in replies if reply.status != 200]
     assert {reply.text() for reply in served} == {ANSWER}
     assert {(reply.status, reply.headers["x-conch-retryable"]) for reply in refused} == {(503, "true")}
-    assert "cannot take the request" in refused[0].error["message"]
+    assert {(reply.error["code"], reply.error["message"]) for reply in refused} == {
+        ("overloaded", "The model's engine is full.")
+    }
 
 
 async def test_an_engine_that_never_speaks_is_a_504(stage: Stage, session: aiohttp.ClientSession) -> None:

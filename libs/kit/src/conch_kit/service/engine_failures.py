@@ -31,8 +31,9 @@ def refused_parameter(error: EngineError, clients_name: Callable[[str], str]) ->
 
 def not_taken(error: EngineError) -> Unavailable:
     """Return the API error for a request that another engine may be asked for."""
-    code = None if isinstance(error, EngineFull) else "model_not_ready"
-    return Unavailable("The model's engine cannot take the request.", code=code, retryable=True)
+    if isinstance(error, EngineFull):
+        return Unavailable("The model's engine is full.", retryable=True)
+    return Unavailable("The model's engine cannot take the request.", code="model_not_ready", retryable=True)
 
 
 def stream_failure(error: EngineError, *, begun: bool) -> ServiceError:

@@ -1,8 +1,8 @@
 """The one place where engine errors become API errors."""
 
-from conch_kit.errors import ServiceError, Unavailable
+from conch_kit.errors import ServiceError
 from conch_kit.service.engine_failures import refused_parameter, stream_failure
-from conch_kit.triton.errors import EngineError, EngineFull, EngineRejected
+from conch_kit.triton.errors import EngineError, EngineRejected
 from conch_llm_worker.engine.refusal_messages import UNNAMED, ParameterNames, refusal_of
 
 _GRAMMAR = "grammar"
@@ -16,12 +16,8 @@ def service_error(error: EngineError, *, begun: bool, names: ParameterNames = UN
     Then the engine did not refuse this request: a grammar that it cannot compile ends the others too.
     """
     refused = refused_parameter(error, lambda name: _clients_name(name, names))
-    if refused is None and not begun:
-        match error:
-            case EngineRejected():
-                refused = refusal_of(error.message, names)
-            case EngineFull():
-                return Unavailable("The model's engine is full.", retryable=True)
+    if refused is None and not begun and isinstance(error, EngineRejected):
+        refused = refusal_of(error.message, names)
     return refused or stream_failure(error, begun=begun)
 
 
