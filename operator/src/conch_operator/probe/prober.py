@@ -81,6 +81,8 @@ class Cadence:
     serving_s: float = 3.0
     starting_per_s: float = 250.0
     """So many probes of engines that start there are in a second at most: of many each is probed less often."""
+    serving_per_s: float = 50.0
+    """Likewise of engines that serve, but for those whose last probe was in vain."""
     patience: int = 2
     """Silences in a row after which an engine that has answered before counts as dead."""
     refusal_s: float = 5.0
@@ -192,7 +194,7 @@ class Prober:
                 if verdict.verdict is ProbeVerdict.READY:
                     self.answered(key)
                 self._changed()
-            await asyncio.sleep(self._pause_s(key, verdict))
+            await asyncio.sleep(self._pause_s(key, verdict, in_doubt=judge.in_doubt))
 
     def _times_in_vain(self, target: Target) -> int:
         return 0 if target.engine is None else self._in_vain.get(target.engine, (0, 0.0))[0]
@@ -205,10 +207,11 @@ class Prober:
         elif verdict.verdict is ProbeVerdict.DEAD and in_vain:
             self._in_vain[target.engine] = self._times_in_vain(target) + 1, self._clock()
 
-    def _pause_s(self, key: Hashable, verdict: Probe) -> float:
+    def _pause_s(self, key: Hashable, verdict: Probe, *, in_doubt: bool) -> float:
         if verdict.verdict is ProbeVerdict.READY:
             self._starting.discard(key)
-            return self._cadence.serving_s
+            serving = 0 if in_doubt else len(self._tasks) - len(self._starting)
+            return max(self._cadence.serving_s, serving / self._cadence.serving_per_s)
         self._starting.add(key)
         return max(self._cadence.starting_s, len(self._starting) / self._cadence.starting_per_s)
 
@@ -232,6 +235,11 @@ class _Judge:
         self._mute_since: float | None = None
         self._errs: tuple[Reason, float] | None = None
         """For which reason it gives errors alone, and since when."""
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether it has not answered the last time, or not as it should."""
+        return self._silences > 0 or self._errs is not None
 
     def answered(self) -> Probe:
         """Return the verdict on an engine that has answered."""

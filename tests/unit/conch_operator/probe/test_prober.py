@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf
 
@@ -285,23 +285,63 @@ async def test_an_engine_that_begins_to_answer_is_told_of_before_the_change() ->
     assert told == ["changed", "it answers", "changed", "changed", "it answers", "changed"]
 
 
+class Pauses:
+    """How often each pause between two probes was made; none of them takes any time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._made: dict[float, int] = {}
+        self._sleep = asyncio.sleep
+        monkeypatch.setattr("conch_operator.probe.prober.asyncio.sleep", self._note)
+
+    def made(self, seconds: float) -> int:
+        return self._made.get(seconds, 0)
+
+    @property
+    def longest(self) -> float:
+        return max(self._made)
+
+    async def _note(self, seconds: float) -> None:
+        self._made[seconds] = self.made(seconds) + 1
+        await self._sleep(0)
+
+
+class ByModel:
+    """Answers for each model of an engine as told."""
+
+    def __init__(self, answers: Mapping[str, NoAnswer | None]) -> None:
+        self.answers = dict(answers)
+
+    async def probe(self, target: Target) -> None:
+        answer = self.answers[target.model]
+        if answer is not None:
+            raise answer
+
+
 async def test_of_many_engines_that_start_each_is_probed_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Refusing:
-        async def probe(self, target: Target) -> None:
-            raise REFUSED
-
-    pauses: dict[float, int] = {}
-    sleep = asyncio.sleep
-
-    async def noted(seconds: float) -> None:
-        pauses[seconds] = pauses.get(seconds, 0) + 1
-        await sleep(0)
-
-    monkeypatch.setattr("conch_operator.probe.prober.asyncio.sleep", noted)
-    async with Prober(Refusing(), lambda: None, Cadence(starting_s=0.1, starting_per_s=40)) as prober:
+    pauses = Pauses(monkeypatch)
+    refusing = ByModel({TARGET.model: REFUSED})
+    async with Prober(refusing, lambda: None, Cadence(starting_s=0.1, starting_per_s=40)) as prober:
         prober.set_targets({"one": TARGET})
-        await eventually(lambda: pauses.get(0.1, 0) > 3, "a probe each 0.1 s")
+        await eventually(lambda: pauses.made(0.1) > 3, "a probe each 0.1 s")
         prober.set_targets({f"{number}": TARGET for number in range(8)})
-        await eventually(lambda: pauses.get(0.2, 0) > 3, "a probe each 0.2 s")
+        await eventually(lambda: pauses.made(0.2) > 3, "a probe each 0.2 s")
         prober.set_targets({})
-    assert max(pauses) == 0.2
+    assert pauses.longest == 0.2
+
+
+async def test_of_many_engines_that_serve_each_is_probed_less_often_but_those_in_doubt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses = Pauses(monkeypatch)
+    engines = ByModel({TARGET.model: None, "doubtful": None})
+    cadence = Cadence(starting_s=0.1, serving_s=3.0, serving_per_s=2, patience=99)
+    async with Prober(engines, lambda: None, cadence) as prober:
+        prober.set_targets({"one": TARGET})
+        await eventually(lambda: pauses.made(3.0) > 3, "a probe each 3 s")
+        prober.set_targets({"doubtful": replace(TARGET, model="doubtful"), **{f"{one}": TARGET for one in range(9)}})
+        await eventually(lambda: pauses.made(5.0) > 20, "a probe of each in 5 s")
+        engines.answers["doubtful"] = SILENT
+        before = pauses.made(3.0)
+        await eventually(lambda: pauses.made(3.0) > before + 5, "probes of the silent one each 3 s")
+        assert prober.verdict("doubtful").verdict is ProbeVerdict.READY
+        prober.set_targets({})
