@@ -106,7 +106,7 @@ async def test_what_drifts_is_put_right_though_watches_tell_nothing(world: Plane
         def is_right() -> bool:
             shown = world.namespace.kubectl("get", "deployment", "-o", "jsonpath={.items[*].spec.replicas}")
             budgets = world.namespace.kubectl("get", "pdb", "-o", "name")
-            return shown.split() == ["1"] and "drifting-engine" in budgets
+            return shown.split() == ["2"] and "drifting-engine" in budgets
 
         await eventually(is_right, "budget and replicas", timeout_s=DRIFT_S)
 

@@ -81,7 +81,7 @@ def _script(world: Plane, grpc: str) -> Iterator[Any]:
     yield lambda: apply(world.unschedulable("one", servedNames=["other"]))
     yield lambda: apply(world.external("two", grpc, routing={"timeout": "5m"}), world.external("three", grpc))
     yield lambda: kubectl("delete", "mdep", "one", "two", "--ignore-not-found")
-    yield lambda: apply(world.unschedulable("one", replicas=2))
+    yield lambda: apply(world.unschedulable("one", replicas=3))
     yield lambda: apply(world.external("two", grpc, servedNames=["second"]))
     yield lambda: kubectl("delete", "mdep", "three", "--ignore-not-found")
 

@@ -14,7 +14,7 @@ from testkit.kubernetes.object_history import history
 from testkit.kubernetes.operator_process import Plane, Process, plane
 from testkit.waiting import eventually
 
-CHILDREN = ("deployment", "configmap", "poddisruptionbudget")
+CHILDREN = ("deployment", "configmap")
 REWRITTEN_S = 10
 TRIES = 3
 """How fast the operator is shows in its fastest try: a machine that tests may stop for a moment."""
@@ -163,8 +163,10 @@ async def test_no_request_fails_while_pods_come_and_go(world: Plane, tiny: str) 
         await _replaced(world, tiny, "patch", "modeldeployment", tiny, "--type=merge", "-p", edit)
         world.namespace.kubectl("scale", "modeldeployment", tiny, "--replicas=2")
         await eventually(lambda: len(world.engines(tiny)) == 2, "two engines in the route", timeout_s=60)
+        assert len(_made(world, "poddisruptionbudget", tiny)) == 1
         world.namespace.kubectl("scale", "modeldeployment", tiny, "--replicas=1")
         await eventually(lambda: len(_pods(world, tiny)) == 1, "one pod", timeout_s=60)
+        await eventually(lambda: not _made(world, "poddisruptionbudget", tiny), "no budget", timeout_s=60)
     finally:
         done.set()
         await asking

@@ -16,12 +16,12 @@ async def test_a_child_that_cannot_be_merged_any_more_comes_back(world: Plane, o
     before = world.namespace.get("pdb", "edited-engine")
     change = {"spec": {"maxUnavailable": None, "minAvailable": 1}}
     world.namespace.kubectl("patch", "pdb", "edited-engine", "--type=merge", "-p", json.dumps(change))
-    world.namespace.kubectl("scale", "mdep", "edited", "--replicas=2")
+    world.namespace.kubectl("scale", "mdep", "edited", "--replicas=3")
 
     def is_right() -> bool:
         found = world.namespace.get("pdb", "edited-engine")
         replicas = world.namespace.get("deployment", "edited-engine")["spec"]["replicas"]
-        return found["spec"] == before["spec"] and replicas == 2
+        return found["spec"] == before["spec"] and replicas == 3
 
     await eventually(is_right, "the budget and the replicas", timeout_s=DRIFT_S)
     assert world.namespace.get("pdb", "edited-engine")["metadata"]["uid"] == before["metadata"]["uid"]

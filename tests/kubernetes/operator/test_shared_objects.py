@@ -62,7 +62,7 @@ async def test_the_first_word_about_a_model_comes_within_two_seconds(world: Plan
 async def test_the_first_words_about_many_models_come_as_soon(world: Plane, operator: Process) -> None:
     for attempt in ("soon", "sooner", "soonest"):
         names = [f"{attempt}-{index}" for index in range(MANY)]
-        world.namespace.apply(*(world.unschedulable(name) for name in names))
+        world.namespace.apply(*(world.unschedulable(name, replicas=1) for name in names))
         waited = max([await _wait_for_first_word(world, name) for name in names])
         world.namespace.kubectl("delete", "mdep", *names)
         if waited <= timedelta(seconds=FIRST_WORD_S):
@@ -72,12 +72,12 @@ async def test_the_first_words_about_many_models_come_as_soon(world: Plane, oper
 
 async def test_a_reason_beside_many_broken_models_comes_within_two_seconds(world: Plane, operator: Process) -> None:
     crowd = [f"crowd-{index}" for index in range(MANY - 1)]
-    world.namespace.apply(*(world.unschedulable(name) for name in crowd))
+    world.namespace.apply(*(world.unschedulable(name, replicas=1) for name in crowd))
     for name in crowd:
         await _wait_for_reason(world, name)
     tries = []
     for name in ("late", "later", "latest"):
-        world.namespace.apply(world.unschedulable(name))
+        world.namespace.apply(world.unschedulable(name, replicas=1))
         tries.append(await _wait_for_reason(world, name))
         if tries[-1] <= timedelta(seconds=REASON_S):
             break
@@ -204,10 +204,10 @@ async def test_what_others_write_into_our_objects_stays(world: Plane, operator: 
     world.namespace.kubectl(
         "patch", "deployment", "shared-engine", "-p", json.dumps(theirs), "--field-manager=somebody"
     )
-    _patch(world, "shared", {"replicas": 2})
+    _patch(world, "shared", {"replicas": 3})
 
     def scaled() -> bool:
-        return bool(world.namespace.get("deployment", "shared-engine")["spec"]["replicas"] == 2)
+        return bool(world.namespace.get("deployment", "shared-engine")["spec"]["replicas"] == 3)
 
     await eventually(scaled, "our own change", timeout_s=60)
     found = world.namespace.get("deployment", "shared-engine")

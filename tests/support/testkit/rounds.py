@@ -186,5 +186,6 @@ async def world_of(tmp_path: Path, scaling: Scaling | None = None) -> AsyncItera
     (folder / "config.json").write_text(json.dumps({"vocab_size": 1, "max_position_embeddings": 8}))
     (folder / "model.safetensors").write_bytes(b"")
     willing = WillingEngines()
-    async with Prober(willing, lambda: None, Cadence(starting_s=0, starting_per_s=inf, serving_s=0)) as prober:
+    at_once = Cadence(starting_s=0, starting_per_s=inf, serving_s=0, serving_per_s=inf)
+    async with Prober(willing, lambda: None, at_once) as prober:
         yield World(tmp_path, prober, willing, scaling)

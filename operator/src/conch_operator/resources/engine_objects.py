@@ -31,17 +31,18 @@ def make_engine_objects(model: DesiredModel, settings: EngineSettings, tokens: A
     """Return what runs a model's engines; raises NotSupported."""
     source = source_volume(model.deployment.spec)
     server = make_server(model, source)
-    made = [
-        make_repository(model, server.repository),
-        make_disruption_budget(model),
-        make_engine_deployment(model, server, source, settings, tokens),
-    ]
+    policy: Object | None = None
     if settings.network_policy.enabled:
         meta = metadata(model, child_name(model))
         downloads = model.deployment.spec.source.downloaded is not None
         policy = make_network_policy(meta, selector(model), settings.network_policy, engine=True, downloads=downloads)
-        made.insert(0, policy)
-    return tuple(with_hash(one) for one in made)
+    made = (
+        policy,
+        make_repository(model, server.repository),
+        make_disruption_budget(model),
+        make_engine_deployment(model, server, source, settings, tokens),
+    )
+    return tuple(with_hash(one) for one in made if one is not None)
 
 
 def make_server(model: DesiredModel, source: SourceVolume) -> RuntimeServer:

@@ -219,8 +219,9 @@ class Plane:
         return self.model(name, engine=engine, **spec)
 
     def unschedulable(self, name: str, **spec: Any) -> dict[str, Any]:
-        """Return a model with all its objects, but with a pod that no node can run."""
-        return self.model(name, engine={"cpu": {}, "nodeSelector": {"disk": "none"}}, **spec)
+        """Return a model with all its objects, but with pods that no node can run: two, where nothing else is said."""
+        several = {} if "scaling" in spec else {"replicas": 2}
+        return self.model(name, engine={"cpu": {}, "nodeSelector": {"disk": "none"}}, **(several | spec))
 
     def condition(self, name: str = "tiny-chat", kind: str = "Ready") -> dict[str, Any]:
         """Return one condition of a model, empty before there is one."""

@@ -247,7 +247,7 @@ async def test_a_model_whose_objects_are_as_they_should_be_takes_no_call() -> No
 
     settings = EngineSettings(agent_image="a", images={"cpu": "c"})
     engines = KubernetesEngines(api, Agents(TOKENS), settings, [None], background=Background(start))
-    at_rest = replace(desired_model(scaling={"minReplicas": 0, "maxReplicas": 1}), scaled=Scaled(0), generation=1)
+    at_rest = replace(desired_model(scaling={"minReplicas": 0, "maxReplicas": 2}), scaled=Scaled(0), generation=1)
 
     async def calls(model: DesiredModel) -> int:
         before = len(started)

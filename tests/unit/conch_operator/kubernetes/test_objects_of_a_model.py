@@ -52,7 +52,7 @@ class Refusing(KubernetesApi):
 async def test_a_refused_object_holds_up_only_those_that_need_it(
     refused: str, made: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    api, model = Refusing(refused), desired_model(source={"oci": {"image": "example.com/model:1"}})
+    api, model = Refusing(refused), desired_model(source={"oci": {"image": "example.com/model:1"}}, replicas=2)
     settings = EngineSettings(agent_image="a", images={"cpu": "c"}, network_policy=SETTINGS.network_policy)
     engines = KubernetesEngines(api, Agents(TOKENS), settings, [None])
     for _ in range(2):
@@ -87,7 +87,7 @@ class Slow(Refusing):
 
 
 async def test_what_does_not_need_one_another_is_written_at_once() -> None:
-    api, model = Slow(), desired_model(source={"oci": {"image": "example.com/model:1"}})
+    api, model = Slow(), desired_model(source={"oci": {"image": "example.com/model:1"}}, replicas=2)
     settings = EngineSettings(agent_image="a", images={"cpu": "c"}, network_policy=SETTINGS.network_policy)
     engines = KubernetesEngines(api, Agents(TOKENS), settings, [None])
     await engines.observe()

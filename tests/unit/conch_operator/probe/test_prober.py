@@ -20,7 +20,7 @@ ERROR = NoAnswer(Reason.ENGINE_PROBE_FAILED, "A one-token request failed: CUDA e
 UNREACHABLE = NoAnswer(Reason.ENGINE_UNREACHABLE, "Nothing answers.")
 GONE = NoAnswer(Reason.ENGINE_PROBE_FAILED, "not healthy", dead=True)
 BUSY = NoAnswer(Reason.ENGINE_PROBE_FAILED, "Exceeds maximum queue size", busy=True)
-AT_ONCE = Cadence(starting_s=0, starting_per_s=inf, serving_s=0)
+AT_ONCE = Cadence(starting_s=0, starting_per_s=inf, serving_s=0, serving_per_s=inf)
 
 
 class ScriptedEngine:
@@ -159,7 +159,7 @@ class Starts:
 
     def __init__(self, cadence: Cadence) -> None:
         self.clock = FakeClock()
-        self.cadence = replace(cadence, starting_s=0, starting_per_s=inf, serving_s=0)
+        self.cadence = replace(cadence, starting_s=0, starting_per_s=inf, serving_s=0, serving_per_s=inf)
         self.answer: NoAnswer | None = None
         self.count = 0
         self.said: list[tuple[ProbeVerdict, float]] = []
@@ -226,7 +226,7 @@ async def test_what_is_said_of_a_dead_engine_is_sentences() -> None:
 async def test_a_server_that_could_not_load_its_model_has_to_go_after_a_while() -> None:
     engine = ScriptedEngine(None, REFUSED)
     async with Prober(
-        engine, lambda: None, Cadence(starting_s=0, starting_per_s=inf, serving_s=0, reload_s=0)
+        engine, lambda: None, Cadence(starting_s=0, starting_per_s=inf, serving_s=0, serving_per_s=inf, reload_s=0)
     ) as prober:
         prober.set_targets({"key": TARGET})
         await engine.finished.wait()

@@ -13,8 +13,9 @@ import yaml
 
 from conch_kit.addresses.rules import AddressRules
 from conch_operator.resources.download_container import download_container
+from conch_operator.resources.engine_objects import make_engine_objects
 from conch_operator.resources.source_volume import source_volume
-from testkit.builders.every_runtime import SETTINGS, SPECS, as_yaml, rendered
+from testkit.builders.every_runtime import SETTINGS, SPECS, TOKENS, as_yaml, rendered
 from testkit.builders.model_deployments import desired_model
 
 _GOLDEN = Path(__file__).parent / "golden"
@@ -77,6 +78,21 @@ def test_only_pods_that_download_may_call_others() -> None:
     assert {"169.254.0.0/16", "100.100.100.200/32"} <= set(plain["ipBlock"]["except"])
     assert {"fe80::/10", "fd20:ce::254/128", "64:ff9b::a9fe:0/112"} <= set(longer["ipBlock"]["except"])
     assert egress("bucket") == egress("hub")
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        pytest.param({}, False, id="one"),
+        pytest.param({"replicas": 0}, False, id="none"),
+        pytest.param({"replicas": 2}, True, id="two"),
+        pytest.param({"scaling": {"minReplicas": 0, "maxReplicas": 1}}, False, id="one at most"),
+        pytest.param({"scaling": {"minReplicas": 0, "maxReplicas": 2}}, True, id="two at most"),
+    ],
+)
+def test_only_engines_that_may_be_several_have_a_disruption_budget(spec: dict[str, Any], wanted: bool) -> None:
+    kinds = [made["kind"] for made in make_engine_objects(desired_model(**spec), SETTINGS, TOKENS)]
+    assert kinds == ["NetworkPolicy", "ConfigMap", *(["PodDisruptionBudget"] if wanted else []), "Deployment"]
 
 
 def test_no_queue_policy_is_rendered() -> None:
