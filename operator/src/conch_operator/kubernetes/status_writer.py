@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 WORDS_S = 1.0
 """How long what is said of a model waits for more, where it is no turn."""
+WORDS_PER_S = 20.0
+"""So many words of all models together are written at most: of many that start at once most serve before their turn."""
 
 
 class StatusWriter:
@@ -85,6 +87,7 @@ class StatusWriter:
         """Return what is to be written now; a later round sees to the rest."""
         now, before, due = self._clock(), self._unsaid_since_s, {}
         said, self._said, self._unsaid_since_s = self._said, {}, {}
+        words_s = max(WORDS_S, len(before) / WORDS_PER_S)
         waits_s: list[float] = []
         for model, status in statuses.items():
             item = wanted.objects[model]
@@ -96,7 +99,7 @@ class StatusWriter:
                 self._said[uid] = item, status
                 continue
             since_s = before.get(uid, now)
-            wait_s = 0.0 if is_turn(read_status(model, item), status) else since_s + WORDS_S - now
+            wait_s = 0.0 if is_turn(read_status(model, item), status) else since_s + words_s - now
             if wait_s <= 0:
                 due[model] = item, status
             else:
@@ -145,7 +148,7 @@ def is_turn(before: ModelStatus | None, status: ModelStatus) -> bool:
     """Return whether somebody may wait for what is new in a status; else it tells how far a model is on its way."""
     if before is None or before.observed_generation != status.observed_generation:
         return True
-    if before.ready != status.ready or before.served_names != status.served_names:
+    if before.ready != status.ready or (status.ready and before.served_names != status.served_names):
         return True
     for kind in (ConditionType.READY, ConditionType.PROGRESSING):
         old, new = before.condition(kind), status.condition(kind)

@@ -1,6 +1,6 @@
 import asyncio
 import itertools
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from conch_operator.kubernetes.api.client import ApiError, KubernetesApi, NotLea
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.desired_models import Wanted, read_status, read_wanted
 from conch_operator.kubernetes.status_writer import (
+    WORDS_PER_S,
     WORDS_S,
     StatusWriter,
     event_body,
@@ -223,6 +224,33 @@ async def test_what_is_said_on_the_way_is_written_together_and_a_turn_at_once() 
     assert writes == [(0.0, 0), (1.4, 4), (1.5, 5), (2.7, 6)]
 
 
+async def test_words_of_many_models_wait_longer_but_a_turn_of_one_of_them_does_not() -> None:
+    server, clock = Server(), FakeClock()
+    writer = StatusWriter(server, "operator-1", Background(), clock)
+    names = [f"m{index}" for index in range(100)]
+    found = wanted(*names)
+    await writer.write_first(found)
+    held = found.statuses()
+
+    async def written(status: Callable[[ModelStatus], ModelStatus]) -> set[str]:
+        server.statuses.clear()
+        await writer.write(found, {model: status(said) for model, said in held.items()})
+        return set(server.statuses)
+
+    def starts(said: ModelStatus) -> ModelStatus:
+        return said.model_copy(update={"replicas": 1, "served_names": (ServedName("one"),)})
+
+    def has_turned(said: ModelStatus) -> ModelStatus:
+        return UNPULLED.model_copy(update={"model_id": said.model_id}) if said.model_id == "ns/m7" else starts(said)
+
+    assert await written(starts) == set()
+    clock.advance(WORDS_S)
+    assert await written(starts) == set()
+    assert await written(has_turned) == {"m7"}
+    clock.advance(100 / WORDS_PER_S - WORDS_S)
+    assert await written(starts) == {*names} - {"m7"}
+
+
 async def test_a_word_that_waits_has_a_round_begin_when_its_time_has_come() -> None:
     server, clock, begun = Server(), FakeClock(), asyncio.Event()
     writer = StatusWriter(server, "operator-1", Background(changed=begun.set), clock)
@@ -313,6 +341,7 @@ UNPULLED = changed(("Progressing", "True", "ImagePullFailed"), ("Ready", "False"
         (None, WAITS, True),
         (WAITS, STARTS, False),
         (STARTS, STARTS.model_copy(update={"ready_replicas": 1}), False),
+        (STARTS, STARTS.model_copy(update={"served_names": (ServedName("more"),)}), False),
         (STARTS, STARTED, True),
         (STARTED, STARTS, True),
         (STARTED, RESTS, False),
