@@ -30,7 +30,7 @@ from conch_operator.external_scaler.process import external_scaler
 from conch_operator.kubernetes.api.backoff import Attempts
 from conch_operator.kubernetes.api.caching_client import CachingApi
 from conch_operator.kubernetes.api.client import KubernetesApi, NotLeading
-from conch_operator.kubernetes.api.kinds import POD
+from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, POD
 from conch_operator.kubernetes.api.lease import Leadership
 from conch_operator.kubernetes.assembly import Opened, leader_round, probe_client
 from conch_operator.kubernetes.leader_loop import LeaderLoop
@@ -142,6 +142,7 @@ class Operator:
             leader_loop = LeaderLoop(one_round, self._metrics, settings.round_s, changed, demand.holds)
             reader.subscribe(lambda _: leader_loop.changed())
             api.subscribe(leader_loop.changed)
+            api.on_seen(MODEL_DEPLOYMENT, None, leader_loop.see_model)
             api.on_seen(POD, MODEL_LABEL, one_round.see_pod)
             await enter(watching(status_writer.note, release.watch_namespaces, settings.watch_stale_s))
             autoscaler, residents = await enter(one_round.autoscaler), await enter(one_round.residents)

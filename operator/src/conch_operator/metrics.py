@@ -1,8 +1,8 @@
 """The operator's metrics."""
 
 from collections import Counter as Tally
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -29,7 +29,7 @@ class EnginesOfModel:
     """Whether all gateways have said what there is to do."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ScalingMetrics:
     """What is measured of the models whose number of engines is decided here."""
 
@@ -39,6 +39,7 @@ class ScalingMetrics:
     wanted: Gauge
     ready: Gauge
     unknown: Gauge
+    _shown: dict[str, EnginesOfModel] = field(default_factory=dict, init=False)
 
     @classmethod
     def on(cls, registry: CollectorRegistry) -> "ScalingMetrics":
@@ -75,16 +76,18 @@ class ScalingMetrics:
         """Count a change of a model's number of engines."""
         self.scalings.labels("up" if now > before else "down", reason).inc()
 
-    def show(self, models: Iterable[EnginesOfModel]) -> None:
+    def show(self, models: Sequence[EnginesOfModel]) -> None:
         """Show these models, and no others any more."""
-        self.wanted.clear()
-        self.ready.clear()
-        unknown = 0
-        for one in models:
-            self.wanted.labels(one.model).set(one.wanted)
-            self.ready.labels(one.model).set(one.ready)
-            unknown += not one.known
-        self.unknown.set(unknown)
+        shown = {one.model: one for one in models}
+        for model in self._shown.keys() - shown.keys():
+            self.wanted.remove(model)
+            self.ready.remove(model)
+        for model, one in shown.items():
+            if one != self._shown.get(model):
+                self.wanted.labels(model).set(one.wanted)
+                self.ready.labels(model).set(one.ready)
+        self._shown = shown
+        self.unknown.set(sum(not one.known for one in models))
 
 
 @dataclass(frozen=True, slots=True)

@@ -257,25 +257,54 @@ async def test_no_round_waits_for_them_for_long(monkeypatch: pytest.MonkeyPatch)
     await asyncio.wait_for(LeaderRound(*[noted] * 11, [None]).let_others_go_first(), 30)
 
 
+def seen(generation: int, observed: int | None) -> Object:
+    said = {} if observed is None else {"status": {"observedGeneration": observed}}
+    return {"metadata": {"generation": generation}, **said}
+
+
 @pytest.mark.parametrize(
-    ("holds", "took_s", "pause_s"), [(False, 0.01, 0.25), (True, 0.001, 0.01), (True, 0.4, 0.4), (False, 9.0, 1.0)]
+    ("tells", "holds", "took_s", "pause_s"),
+    [
+        (None, False, 0.01, 0.25),
+        (None, True, 0.001, 0.01),
+        (None, True, 0.4, 0.4),
+        (None, False, 9.0, 1.0),
+        pytest.param(seen(2, 1), False, 0.01, 0.05, id="edited"),
+        pytest.param(seen(2, 1), False, 0.4, 0.1, id="edited, after a long round"),
+        pytest.param(seen(2, 1), False, 9.0, 0.25, id="edited, after a very long one"),
+        pytest.param(seen(2, 1), True, 0.001, 0.01, id="edited, and held"),
+        pytest.param(seen(2, 2), False, 0.01, 0.25, id="a status"),
+        pytest.param(seen(1, None), False, 0.01, 0.25, id="new"),
+    ],
 )
 async def test_the_pause_after_a_round(
-    holds: bool, took_s: float, pause_s: float, monkeypatch: pytest.MonkeyPatch
+    tells: Object | None, holds: bool, took_s: float, pause_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
     moments = iter((0.0, took_s))
 
-    async def noted(seconds: float) -> None:
+    async def sleep(seconds: float) -> None:
         pauses.append(seconds)
-        raise asyncio.CancelledError
+
+    async def wait_at_most(event: asyncio.Event, seconds: float) -> None:
+        if event is wake:
+            raise asyncio.CancelledError
+        pauses.append(0.0 if event.is_set() else seconds)
+
+    class ToldOf(OneModel):
+        async def run(self) -> Statuses:
+            if tells is not None:
+                loop.see_model(tells)
+            return await super().run()
 
     monkeypatch.setattr(leader_loop.time, "perf_counter", lambda: next(moments))
-    monkeypatch.setattr(leader_loop.asyncio, "sleep", noted)
-    loop = LeaderLoop(OneModel(), OperatorMetrics.on(CollectorRegistry()), 60.0, asyncio.Event(), lambda: holds)
+    monkeypatch.setattr(leader_loop.asyncio, "sleep", sleep)
+    monkeypatch.setattr(leader_loop, "wait_at_most", wait_at_most)
+    wake = asyncio.Event()
+    loop = LeaderLoop(ToldOf(), OperatorMetrics.on(CollectorRegistry()), 60.0, wake, lambda: holds)
     with pytest.raises(asyncio.CancelledError):
         await loop.run()
-    assert pauses == [pause_s]
+    assert sum(pauses) == pytest.approx(pause_s)
 
 
 async def test_a_round_that_hangs_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
