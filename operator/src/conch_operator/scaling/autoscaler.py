@@ -115,7 +115,7 @@ class Autoscaler(BackgroundLoops):
         while True:
             await asyncio.sleep(_TICK_S)
             async for model, known in in_turns([*self._models.items()]):
-                if self._models.get(model) is known:
+                if self._models.get(model) is known and known.may_turn_by_itself:
                     self._decide_between(known)
 
     def _decide_between(self, known: ScaledModel) -> None:

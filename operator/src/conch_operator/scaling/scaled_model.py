@@ -65,6 +65,11 @@ class ScaledModel:
         return isinstance(self.unreadable, SourceFault) and self.unreadable.is_of_now
 
     @property
+    def may_turn_by_itself(self) -> bool:
+        """Whether time alone may change what was decided; a model at rest without schedules waits for somebody."""
+        return self.scaler.desired > 0 or (self.scaling is not None and bool(self.scaling.schedules))
+
+    @property
     def scaling(self) -> ScalingSpec | None:
         """What its spec says about scaling; None where somebody else decides."""
         return self.deployed.deployment.spec.scaling

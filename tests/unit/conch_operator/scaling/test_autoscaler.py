@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -145,6 +146,36 @@ async def test_a_record_of_other_models_costs_a_model_at_rest_nothing(
     looked.assert_not_called()
     scene.autoscaler.heard({TINY})
     looked.assert_called_once()
+
+
+@pytest.mark.parametrize(
+    ("rests", "scaling", "looks"),
+    [
+        pytest.param(False, {}, 3, id="it runs"),
+        pytest.param(True, {}, 0, id="it rests"),
+        pytest.param(True, {"schedules": [{"cron": "* 6 * * *", "min": 1}]}, 3, id="it rests until its time"),
+    ],
+)
+async def test_the_clock_alone_costs_a_model_at_rest_nothing(
+    rests: bool, scaling: dict[str, Any], looks: int, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.model = scene.world.model(scaling={**FROM_ZERO, **scaling})
+    await (at_rest(scene) if rests else scene.lives(5, in_flight=1))
+    looked, ticks, sleep = Mock(wraps=scene.book.of), 3, asyncio.sleep
+
+    async def ticked(seconds: float) -> None:
+        nonlocal ticks
+        if seconds > 0:
+            ticks -= 1
+            if ticks < 0:
+                raise asyncio.CancelledError
+        await sleep(0)
+
+    monkeypatch.setattr(scene.book, "of", looked)
+    monkeypatch.setattr(asyncio, "sleep", ticked)
+    with pytest.raises(asyncio.CancelledError):
+        await scene.autoscaler._tick()
+    assert looked.call_count == looks
 
 
 @pytest.mark.parametrize("rests", [False, True])
