@@ -44,6 +44,8 @@ EDITED_PAUSE_S = 0.05
 """The same where a model has been edited."""
 EDITED_PART = 0.25
 """So long a pause for an edit is at least, as a part of how long the last round took."""
+PAUSE_PART = 2.0
+"""So much longer a pause is than the last round took: what starts engines and routes them waits for no round."""
 LONGEST_PAUSE_S = 1.0
 """However long the last round took."""
 _NOT_DEFINED = 404
@@ -213,12 +215,12 @@ class LeaderLoop:
             await wait_at_most(self._wake, self._rest_s())
 
     async def _pause(self) -> None:
-        """Wait for as long as there is to be between two rounds: they take half of the time, more for edits alone."""
-        took_s = min(self._took_s, LONGEST_PAUSE_S)
-        pause_s = max(AWAITED_PAUSE_S if self._holds() else LEAST_PAUSE_S, took_s)
-        least_s = min(pause_s, max(EDITED_PAUSE_S, took_s * EDITED_PART))
-        await asyncio.sleep(least_s)
-        await wait_at_most(self._edited, pause_s - least_s)
+        """Wait for as long as there is to be between two rounds: they take a third of the time, more for edits."""
+        proper_s = min(self._took_s * PAUSE_PART, LONGEST_PAUSE_S)
+        pause_s = max(AWAITED_PAUSE_S if self._holds() else LEAST_PAUSE_S, proper_s)
+        edited_s = min(pause_s, max(EDITED_PAUSE_S, self._took_s * EDITED_PART))
+        await asyncio.sleep(edited_s)
+        await wait_at_most(self._edited, pause_s - edited_s)
 
     def _rest_s(self) -> float:
         return self._round_s if self._settled else min(self._round_s, UNSETTLED_S)
