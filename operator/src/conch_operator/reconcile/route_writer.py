@@ -56,6 +56,8 @@ class RouteWriter:
         """A list that was made later is written later."""
         self._last: tuple[Plan, Observed] | None = None
         """By what the last list was made that the registry has taken; None while it takes none."""
+        self._joined: Routes = {}
+        """The routes of the last list in which engines have joined what its plan says."""
         self._started: dict[EngineName, ClusterEngine] = {}
         """Engines that started lately: a round may have looked before that."""
         self._started_before: frozenset[EngineName] = frozenset()
@@ -90,9 +92,10 @@ class RouteWriter:
         """Write the routes of a round; raises RegistryError and RegistryUnavailable."""
         async with self._writing:
             self._last = None
-            routes = self._with_first_answers(steps, observed)
+            joined = self._first_answers(steps, observed)
+            routes = {**steps.routes, **joined}
             revision = await self._publish(routes, steps.unknown)
-            self._last = steps, observed
+            self._last, self._joined = (steps, observed), joined
             return WrittenRoutes(routes, revision)
 
     async def stop(self) -> None:
@@ -121,14 +124,15 @@ class RouteWriter:
             if self._last is None:
                 return False
             steps, observed = self._last
-            routes = self._with_first_answers(steps, observed)
-            if routes is steps.routes:
-                return False
+            joined = self._first_answers(steps, observed)
+            if joined.items() <= self._joined.items():
+                return False  # the list says so already; who has gone is for the next round
             with suppress(RegistryUnavailable, RegistryError):
-                await self._publish(routes, steps.unknown)
+                await self._publish({**steps.routes, **joined}, steps.unknown)
+                self._joined = joined
             return True
 
-    def _with_first_answers(self, steps: Plan, observed: Observed) -> Routes:
+    def _first_answers(self, steps: Plan, observed: Observed) -> Routes:
         if self._started:
             known = {engine.name: engine for engine in observed.engines}
             running = self.with_started([engine.engine for engine in observed.engines])
@@ -136,5 +140,4 @@ class RouteWriter:
                 observed,
                 engines=tuple(replace(known.get(one.name) or ObservedEngine(one), engine=one) for one in running),
             )
-        found = first_answers(steps, observed, self._verdict, self._tokenizer_of)
-        return {**steps.routes, **found} if found else steps.routes
+        return first_answers(steps, observed, self._verdict, self._tokenizer_of)

@@ -65,9 +65,33 @@ async def test_an_engine_that_answers_joins_the_last_list_and_the_one_that_a_rou
     assert world.written() == [[]], "nothing is written for nothing"
     world.answering.add(FIRST.grpc)
     await world.look()
+    await world.look()
+    assert world.written() == [[], [FIRST.grpc]], "nor twice"
     made = await world.writer.write(STEPS, looked(FIRST))
     assert (made.revision, made.routes) == (3, world.lists[2])
-    assert world.written() == [[], [FIRST.grpc], [FIRST.grpc]]
+    await world.look()
+    assert world.written() == [[], [FIRST.grpc], [FIRST.grpc]], "a round has written it too"
+
+
+async def test_an_engine_that_answers_no_more_is_left_to_the_next_round(world: World) -> None:
+    await world.writer.write(STEPS, looked(FIRST))
+    world.answering.add(FIRST.grpc)
+    await world.look()
+    world.answering.clear()
+    await world.look()
+    assert world.written() == [[], [FIRST.grpc]]
+    await world.writer.write(STEPS, looked(FIRST))
+    assert world.written() == [[], [FIRST.grpc], []]
+
+
+async def test_an_engine_whose_list_was_not_taken_is_written_at_the_next_look(world: World) -> None:
+    await world.writer.write(STEPS, looked(FIRST))
+    world.answering.add(FIRST.grpc)
+    world.error = RegistryUnavailable("refused")
+    await world.look()
+    world.error = None
+    await world.look()
+    assert world.written() == [[], [FIRST.grpc]]
 
 
 async def test_an_engine_that_started_since_a_round_looked_is_known(world: World) -> None:
