@@ -1,5 +1,6 @@
 """What a ReplicaSet is told of the pods that it may end."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -7,11 +8,23 @@ import pytest
 from conch_contracts.names import EngineAddress
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
-from conch_operator.kubernetes.pods.deletion_costs import note_costs
+from conch_operator.kubernetes.pods.deletion_costs import SEEN_S, note_costs
 from conch_operator.state import DesiredModel, Scaled
 from testkit.builders.model_deployments import desired_model
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
+
+
+@pytest.fixture(autouse=True)
+def waited_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return for how long it was waited; that takes no time."""
+    found: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        found.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    return found
 
 
 class Patched(KubernetesApi):
@@ -44,17 +57,25 @@ def with_engines(count: int) -> DesiredModel:
 
 
 @pytest.mark.parametrize(
-    ("engines", "noted"),
+    ("engines", "noted", "waits_s"),
     [
-        pytest.param(2, {"busy": {COST: "7"}, "was-busy": {COST: "0"}}, id="one is too many"),
-        pytest.param(3, {}, id="none is"),
-        pytest.param(0, {}, id="all are"),
+        pytest.param(2, {"busy": {COST: "7"}, "was-busy": {COST: "0"}}, [SEEN_S], id="one is too many"),
+        pytest.param(3, {}, [], id="none is"),
+        pytest.param(0, {}, [], id="all are"),
     ],
 )
-async def test_pods_say_what_they_have_to_do_when_some_are_too_many(engines: int, noted: dict[str, Object]) -> None:
+async def test_pods_say_what_they_have_to_do_when_some_are_too_many(
+    engines: int, noted: dict[str, Object], waits_s: list[float], waited_s: list[float]
+) -> None:
     api = Patched()
     await note_costs(api, with_engines(engines), [BUSY, IDLE, WAS_BUSY])
-    assert api.noted == noted
+    assert (api.noted, waited_s) == (noted, waits_s)
+
+
+async def test_pods_that_say_it_already_are_not_waited_for(waited_s: list[float]) -> None:
+    api = Patched()
+    await note_costs(api, with_engines(1), [pod("busy", "10.0.0.1", **{COST: "7"}), IDLE])
+    assert (api.noted, waited_s) == ({}, [])
 
 
 async def test_pods_of_a_model_of_fixed_size_are_left_alone() -> None:
