@@ -202,16 +202,20 @@ class Reconciler:
         await self._routing.run({})  # a fault in one that has ended is this round's
         self._routes.begin_round()
         observed = await self._observe(desired)
+        await self._routes.let_answers_go_first()
         unstored, error = await self._store_bundles(desired, observed)
         observed = replace(observed, unstored=unstored, rejected=self._acted.rejected, specs=self._acted.specs)
         for scaling in self._ports.scaling:
             desired = await scaling.apply(desired, observed, before)
+        await self._routes.let_answers_go_first()
         steps = await self._in_thread(partial(self._ports.plan, desired, observed))
         for reason in steps.why:
             log.debug(reason)
+        await self._routes.let_answers_go_first()
         acted = self._acted = await self._ports.cluster.act(steps)
         observed = replace(observed, rejected=acted.rejected, specs=acted.specs, unapplied=acted.unapplied)
         published = await self._publish(steps, observed, error)
+        await self._routes.let_answers_go_first()
         return await self._in_thread(
             partial(describe, desired, observed, published, before, timestamp(), self._unchanged)
         )

@@ -27,6 +27,11 @@ from conch_operator.state import (
 
 Routes = Mapping[ModelId, RoutedModel]
 
+_MOMENT_S = 0.3
+"""How much longer a round takes at most, for first answers."""
+_LOOK_S = 0.01
+"""How often it is looked whether they are there."""
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenRoutes:
@@ -64,6 +69,8 @@ class RouteWriter:
         """Those of them that had when the last round began."""
         self._news = False
         """Whether an engine may answer that did not when it was last looked."""
+        self._looks_left = 0
+        """How often the round that runs may still wait for a first answer."""
 
     def note_start(self, engine: ClusterEngine) -> None:
         """Note that an engine runs that did not when a round looked last."""
@@ -72,11 +79,23 @@ class RouteWriter:
     @property
     def awaits_answer(self) -> bool:
         """Whether an engine that started lately is about to answer, or its route to be written."""
-        pending = (self._verdict(engine).verdict is ProbeVerdict.PENDING for engine in self._started.values())
-        return self._news or self._writing.locked() or any(pending)
+        return self._news or self._writing.locked() or any(map(self._is_asked, self._started.values()))
+
+    def _is_asked(self, engine: ClusterEngine) -> bool:
+        """Return whether an engine may serve, and is being asked whether it answers or for which tokenizer."""
+        verdict = self._verdict(engine).verdict
+        known = self._tokenizer_of(engine.name) is not None
+        return verdict is ProbeVerdict.PENDING or (verdict is ProbeVerdict.READY and not known)
+
+    async def let_answers_go_first(self) -> None:
+        """Wait for first answers that are under way, for `_MOMENT_S` in all of a round: it takes them along later."""
+        while self.awaits_answer and self._looks_left > 0:
+            self._looks_left -= 1
+            await asyncio.sleep(_LOOK_S)
 
     def begin_round(self) -> None:
         """Forget the engines that had started when the round before this one began: this one has seen them."""
+        self._looks_left = round(_MOMENT_S / _LOOK_S)
         self._started = {name: one for name, one in self._started.items() if name not in self._started_before}
         self._started_before = frozenset(self._started)
 

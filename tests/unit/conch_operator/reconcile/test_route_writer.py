@@ -3,13 +3,14 @@ from dataclasses import replace
 
 import pytest
 
-from conch_contracts.names import EngineAddress
+from conch_contracts.names import Digest, EngineAddress
 from conch_kit.redis.errors import RegistryUnavailable
 from conch_kit.registry.writer import Fenced
+from conch_operator.reconcile import route_writer
 from conch_operator.reconcile.plan import Plan, UnknownRoutes
 from conch_operator.reconcile.route_writer import Routes, RouteWriter
 from conch_operator.routes.route import make_route
-from conch_operator.state import ClusterEngine, EnginePhase, Observed, ObservedEngine, Probe
+from conch_operator.state import ClusterEngine, EngineName, EnginePhase, Observed, ObservedEngine, Probe
 from testkit.builders.model_deployments import FACTS, READY, desired_model, engine
 
 MODEL = desired_model()
@@ -28,7 +29,8 @@ class World:
         self.error: Exception | None = None
         self.may_write = asyncio.Event()
         self.may_write.set()
-        self.writer = RouteWriter(self._publish, self._verdict, lambda _: FACTS.digest)
+        self.tokenizers: dict[EngineName, Digest] = {FIRST.name: FACTS.digest, SECOND.name: FACTS.digest}
+        self.writer = RouteWriter(self._publish, self._verdict, self.tokenizers.get)
 
     async def _publish(self, routes: Routes, unknown: UnknownRoutes) -> int:
         await self.may_write.wait()
@@ -119,6 +121,47 @@ async def test_an_answer_is_awaited_from_the_start_of_an_engine_until_its_route_
     world.may_write.set()
     await writing
     assert not world.writer.awaits_answer
+
+
+async def test_an_answer_is_awaited_until_the_tokenizer_of_its_engine_is_known(world: World) -> None:
+    await world.writer.write(STEPS, looked())
+    world.tokenizers.clear()
+    world.writer.note_start(FIRST)
+    world.answering.add(FIRST.grpc)
+    assert world.writer.awaits_answer
+    world.tokenizers[FIRST.name] = FACTS.digest
+    assert not world.writer.awaits_answer
+
+
+async def test_a_round_lets_an_answer_go_first(world: World) -> None:
+    await world.writer.write(STEPS, looked(FIRST))
+    world.writer.begin_round()
+    world.writer.note_start(FIRST)
+    going_on = asyncio.create_task(world.writer.let_answers_go_first())
+    await asyncio.sleep(route_writer._LOOK_S * 3)
+    assert not going_on.done()
+    world.answering.add(FIRST.grpc)
+    await world.look()
+    await asyncio.wait_for(going_on, 30)
+    assert world.written() == [[], [FIRST.grpc]]
+
+
+async def test_a_round_waits_for_answers_for_a_moment_in_all(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, sleep = 0, asyncio.sleep
+
+    async def looking(seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", looking)
+    world.writer.note_start(FIRST)
+    for _ in range(2):
+        world.writer.begin_round()
+        world.writer.note_start(FIRST)
+        for _ in range(3):
+            await world.writer.let_answers_go_first()
+    assert looks == 2 * round(route_writer._MOMENT_S / route_writer._LOOK_S)
 
 
 async def test_each_list_names_the_models_of_which_no_route_is_known(world: World) -> None:
