@@ -102,11 +102,14 @@ def is_waiting(pod: Object) -> bool:
 
 
 def event_fault(pod: Object, events: Iterable[Object]) -> Fault | None:
-    """Return what the last Event of a pod that names a cause says; a mount counts once it has failed twice."""
+    """Return what the last Event of a pod that names a cause says; a mount counts once it has failed twice.
+
+    One that failed before an image was pulled has succeeded since.
+    """
     pull = pod_fault(pod)
     for event in sorted(events, key=_when, reverse=True):
         message = one_line(str(event.get("message", "")))
-        if event.get("reason") in _MOUNT_REASONS and _count(event) > 1:
+        if event.get("reason") in _MOUNT_REASONS and _count(event) > 1 and pull is None:
             return missing_object(message) or Fault(Reason.VOLUME_NOT_MOUNTED, message)
         if event.get("reason") == _PULL_SECRET_REASON and pull is not None:
             found = _SECRET_NAMES.search(message)

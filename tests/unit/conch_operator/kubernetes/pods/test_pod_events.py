@@ -62,6 +62,7 @@ def test_row_26_what_a_node_misses_is_named(
         (CREATING, [event("FailedMount", "failed to sync configmap cache", count=1)]),
         (CREATING, [event(NO_SECRET, PULL_SECRET)]),
         (CREATING, [event("Pulling", "Pulling image")]),
+        pytest.param(PULLING, [event("FailedMount", "failed to sync configmap cache")], id="mounted since"),
     ],
 )
 def test_what_may_pass_is_no_fault(state: dict[str, Any], events: list[Object]) -> None:
