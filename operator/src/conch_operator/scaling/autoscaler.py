@@ -78,7 +78,6 @@ class Autoscaler(BackgroundLoops):
         self._models: dict[ModelId, ScaledModel] = {}
         self._gateways: frozenset[str] = frozenset()
         self._orders = count(1)
-        self._shown: list[EnginesOfModel] = []
 
     async def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
         """Return the models with the number of engines that each is to have now.
@@ -97,9 +96,7 @@ class Autoscaler(BackgroundLoops):
                 self._decide(known)
                 shown.append(self._engines_of(known, desired, observed))
             models.append(model if known is None else self._scaled(known))
-        if shown != self._shown:
-            self._shown = shown
-            self._metrics.show(shown)
+        self._metrics.show(shown)
         return replace(desired, models=tuple(models))
 
     def heard(self, models: Collection[ModelId]) -> None:
