@@ -30,6 +30,7 @@ from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.metrics import OperatorMetrics
+from conch_operator.reconcile.moment import Moment
 from conch_operator.reconcile.reconciler import Reconciler, RegistryView
 from conch_operator.reconcile.status import ModelStatus, Statuses
 from conch_operator.scaling.autoscaler import Autoscaler
@@ -50,10 +51,6 @@ LONGEST_PAUSE_S = 1.0
 """However long the last round took."""
 _NOT_DEFINED = 404
 """What the API server says of a kind that it does not know: the definitions may be those of an earlier version."""
-_MOMENT_S = 0.3
-"""How much later a round begins at most, for wishes and first answers."""
-_LOOK_S = 0.01
-"""How often it is looked whether they are done."""
 LONGEST_ROUND_S = 300.0
 """Every call of a round has a deadline of its own; a round of a thousand models has taken some seconds at most."""
 UNSETTLED_S = 1.0
@@ -110,11 +107,8 @@ class LeaderRound:
         return statuses
 
     async def let_others_go_first(self) -> None:
-        """Wait for wishes and first answers that are under way, for `_MOMENT_S` at most: they need no round."""
-        for _ in range(round(_MOMENT_S / _LOOK_S)):
-            if not (self.engines.is_waking or self.reconciler.awaits_answer):
-                return
-            await asyncio.sleep(_LOOK_S)
+        """Wait for wishes and first answers that are under way, for a moment: they need no round."""
+        await Moment().wait_while(lambda: self.engines.is_waking or self.reconciler.awaits_answer)
 
     def see_pod(self, pod: Object) -> None:
         """Begin to ask an engine that has started, and the agent beside it: who is held waits for no round."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from conch_contracts.names import Digest, ModelId
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_operator.reconcile.first_answers import first_answers
+from conch_operator.reconcile.moment import Moment
 from conch_operator.reconcile.plan import Plan, UnknownRoutes
 from conch_operator.state import (
     ClusterEngine,
@@ -26,11 +27,6 @@ from conch_operator.state import (
 )
 
 Routes = Mapping[ModelId, RoutedModel]
-
-_MOMENT_S = 0.3
-"""How much longer a round takes at most, for first answers."""
-_LOOK_S = 0.01
-"""How often it is looked whether they are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +65,8 @@ class RouteWriter:
         """Those of them that had when the last round began."""
         self._news = False
         """Whether an engine may answer that did not when it was last looked."""
-        self._looks_left = 0
-        """How often the round that runs may still wait for a first answer."""
+        self._moment = Moment()
+        """What is left of the time that the round which runs may wait for first answers."""
 
     def note_start(self, engine: ClusterEngine) -> None:
         """Note that an engine runs that did not when a round looked last."""
@@ -88,14 +84,12 @@ class RouteWriter:
         return verdict is ProbeVerdict.PENDING or (verdict is ProbeVerdict.READY and not known)
 
     async def let_answers_go_first(self) -> None:
-        """Wait for first answers that are under way, for `_MOMENT_S` in all of a round: it takes them along later."""
-        while self.awaits_answer and self._looks_left > 0:
-            self._looks_left -= 1
-            await asyncio.sleep(_LOOK_S)
+        """Wait for first answers that are under way, for a moment in all of a round: it takes them along later."""
+        await self._moment.wait_while(lambda: self.awaits_answer)
 
     def begin_round(self) -> None:
         """Forget the engines that had started when the round before this one began: this one has seen them."""
-        self._looks_left = round(_MOMENT_S / _LOOK_S)
+        self._moment = Moment()
         self._started = {name: one for name, one in self._started.items() if name not in self._started_before}
         self._started_before = frozenset(self._started)
 

@@ -13,6 +13,7 @@ from conch_operator.kubernetes.api.client import ApiError
 from conch_operator.kubernetes.api.kinds import ENGINE_POOL, MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderRound, RoundHangs
 from conch_operator.metrics import EnginesOfModel, OperatorMetrics
+from conch_operator.reconcile import moment
 from conch_operator.reconcile.readiness import Published
 from conch_operator.reconcile.status import ModelStatus, Statuses, describe
 from conch_operator.state import Desired, Observed
@@ -225,7 +226,7 @@ async def test_wishes_and_first_answers_go_before_a_round(what: str) -> None:
     noted: Any = Noted()
     setattr(noted, what, True)
     waiting = asyncio.create_task(LeaderRound(*[noted] * 11, [None]).let_others_go_first())
-    await asyncio.sleep(leader_loop._LOOK_S * 3)
+    await asyncio.sleep(moment.LOOK_S * 3)
     assert not waiting.done()
     setattr(noted, what, False)
     await asyncio.wait_for(waiting, 30)
@@ -251,7 +252,7 @@ async def test_before_each_round_others_are_let_go_first() -> None:
 
 
 async def test_no_round_waits_for_them_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader_loop, "_MOMENT_S", 0.02)
+    monkeypatch.setattr(moment, "MOMENT_S", 0.02)
     noted: Any = Noted()
     noted.is_waking = True
     await asyncio.wait_for(LeaderRound(*[noted] * 11, [None]).let_others_go_first(), 30)

@@ -6,7 +6,7 @@ import pytest
 from conch_contracts.names import Digest, EngineAddress
 from conch_kit.redis.errors import RegistryUnavailable
 from conch_kit.registry.writer import Fenced
-from conch_operator.reconcile import route_writer
+from conch_operator.reconcile.moment import LOOK_S, MOMENT_S
 from conch_operator.reconcile.plan import Plan, UnknownRoutes
 from conch_operator.reconcile.route_writer import Routes, RouteWriter
 from conch_operator.routes.route import make_route
@@ -138,7 +138,7 @@ async def test_a_round_lets_an_answer_go_first(world: World) -> None:
     world.writer.begin_round()
     world.writer.note_start(FIRST)
     going_on = asyncio.create_task(world.writer.let_answers_go_first())
-    await asyncio.sleep(route_writer._LOOK_S * 3)
+    await asyncio.sleep(LOOK_S * 3)
     assert not going_on.done()
     world.answering.add(FIRST.grpc)
     await world.look()
@@ -161,7 +161,7 @@ async def test_a_round_waits_for_answers_for_a_moment_in_all(world: World, monke
         world.writer.note_start(FIRST)
         for _ in range(3):
             await world.writer.let_answers_go_first()
-    assert looks == 2 * round(route_writer._MOMENT_S / route_writer._LOOK_S)
+    assert looks == 2 * round(MOMENT_S / LOOK_S)
 
 
 async def test_each_list_names_the_models_of_which_no_route_is_known(world: World) -> None:
