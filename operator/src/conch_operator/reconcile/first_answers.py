@@ -1,6 +1,6 @@
 """Pure: models that have no engine yet, to which one answers since the round that looked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from conch_contracts.names import Digest, ModelId
 from conch_operator.reconcile.plan import Plan
@@ -8,27 +8,31 @@ from conch_operator.routes.route import own_engine
 from conch_operator.state import ClusterEngine, EngineName, EnginePhase, Observed, Probe, ProbeVerdict, RoutedModel
 
 
+def awaited_engines(steps: Plan, observed: Observed) -> Sequence[ClusterEngine]:
+    """Return the engines of models that have a route and no engine in it."""
+    bare = {model for model, (_, engines) in steps.routes.items() if not engines}
+    return [each.engine for each in observed.engines if each.engine.model in bare]
+
+
 def first_answers(
     steps: Plan,
-    observed: Observed,
+    specs: Mapping[ModelId, str],
+    engines: Iterable[ClusterEngine],
     verdict: Callable[[ClusterEngine], Probe],
     tokenizer_of: Callable[[EngineName], Digest | None],
 ) -> Mapping[ModelId, RoutedModel]:
     """Return the routes of models without an engine with those that answer by now; the plan stands but for these.
 
-    Only an engine of which nothing is left to decide counts: it is of its model's spec, has the tokenizer of its route,
-    and is to stay. About all others the next round decides.
+    Only an engine of which nothing is left to decide counts: it is of its model's spec, whose hash is in `specs`, has
+    the tokenizer of its route, and is to stay. About all others the next round decides.
     """
     going = {*steps.withdraw, *steps.stop, *steps.restart}
     found: dict[ModelId, RoutedModel] = {}
-    for engine in (each.engine for each in observed.engines if each.name not in going):
+    for engine in (each for each in engines if each.name not in going):
         routed = steps.routes.get(engine.model)
         if routed is None or routed[1] or engine.phase is not EnginePhase.RUNNING:
             continue
-        if (
-            engine.spec_hash != observed.specs.get(engine.model)
-            or tokenizer_of(engine.name) != routed[0].tokenizer_digest
-        ):
+        if engine.spec_hash != specs.get(engine.model) or tokenizer_of(engine.name) != routed[0].tokenizer_digest:
             continue
         if verdict(engine).verdict is ProbeVerdict.READY:
             route, others = found.get(engine.model, routed)

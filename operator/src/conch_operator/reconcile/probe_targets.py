@@ -21,21 +21,28 @@ from conch_operator.state import (
 
 
 def targets_of(
-    desired: Desired, engines: Sequence[ClusterEngine], prompts: Mapping[ModelId, tuple[int, ...]]
+    specs: Mapping[ModelId, ModelSpec],
+    prompts: Mapping[ModelId, tuple[int, ...]],
+    engines: Sequence[ClusterEngine],
 ) -> dict[Hashable, Target]:
-    """Return how the engines of these models are asked, Conch's and those of others; `prompts` as from `prompts_of`."""
+    """Return how engines of Conch are asked, by the specs of all models; `prompts` as from `prompts_of`."""
     targets: dict[Hashable, Target] = {}
-    specs = {model.id: model.deployment.spec for model in desired.models}
     for engine in engines:
         if engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING):
             target = _target(engine.grpc, engine.contract, specs.get(engine.model))
             prompt_ids = prompts.get(engine.model, ())
             targets[key_of(engine)] = replace(target, prompt_ids=prompt_ids, engine=engine.name)
+    return targets
+
+
+def external_targets(desired: Desired, prompts: Mapping[ModelId, tuple[int, ...]]) -> dict[Hashable, Target]:
+    """Return how the engines of someone else are asked."""
+    targets: dict[Hashable, Target] = {}
     for model in desired.models:
         external = model.deployment.spec.engine.external
         if external is not None:
             address, contract = external_address(external), contract_of(model)
-            target = _target(address, contract, specs[model.id], model.namespace)
+            target = _target(address, contract, model.deployment.spec, model.namespace)
             targets[model.id] = replace(target, prompt_ids=prompts.get(model.id, ()))
     return targets
 

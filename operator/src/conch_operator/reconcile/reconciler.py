@@ -21,7 +21,7 @@ from conch_kit.registry.snapshot import Snapshot
 from conch_operator.probe.prober import Prober, Target
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.reconcile.plan import Acted, Plan, Planner, UnknownRoutes, served_models
-from conch_operator.reconcile.probe_targets import key_of, prompts_of, replaced_targets, targets_of
+from conch_operator.reconcile.probe_targets import external_targets, key_of, prompts_of, replaced_targets, targets_of
 from conch_operator.reconcile.readiness import Published
 from conch_operator.reconcile.route_writer import RouteWriter, WrittenRoutes
 from conch_operator.reconcile.status import Statuses, describe
@@ -245,8 +245,9 @@ class Reconciler:
         engines = _of_todays_objects(await ports.cluster.engines(), desired)
         snapshot = ports.reader.snapshot
         replaced = replaced_targets(desired, snapshot)
-        self._targets_of = partial(targets_of, desired, prompts=prompts_of(sources, snapshot))
-        asked = self._targets_of(self._routes.with_started(engines))
+        specs, prompts = {model.id: model.deployment.spec for model in desired.models}, prompts_of(sources, snapshot)
+        self._targets_of = partial(targets_of, specs, prompts)
+        asked = self._targets_of(self._routes.with_started(engines)) | external_targets(desired, prompts)
         ports.prober.set_targets({**asked, **{key: replaced[key] for key in replaced}})
         gone = self._withdrawals.seen(await self._gateways(), ports.clock())
         return Observed(

@@ -8,11 +8,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from conch_contracts.names import Digest, ModelId
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
-from conch_operator.reconcile.first_answers import first_answers
+from conch_operator.reconcile.first_answers import awaited_engines, first_answers
 from conch_operator.reconcile.moment import Moment
 from conch_operator.reconcile.plan import Plan, UnknownRoutes
 from conch_operator.state import (
@@ -20,7 +20,6 @@ from conch_operator.state import (
     EngineName,
     EnginePhase,
     Observed,
-    ObservedEngine,
     Probe,
     ProbeVerdict,
     RoutedModel,
@@ -35,6 +34,21 @@ class WrittenRoutes:
 
     routes: Routes
     revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What a round has decided."""
+
+    steps: Plan
+    specs: Mapping[ModelId, str]
+    """The spec hash that the engines of each model should have."""
+    awaited: Sequence[ClusterEngine]
+    """Engines, as the round saw them, of models whose route has none."""
+
+    @classmethod
+    def of(cls, steps: Plan, observed: Observed) -> "_Round":
+        return cls(steps, observed.specs, awaited_engines(steps, observed))
 
 
 class RouteWriter:
@@ -55,7 +69,7 @@ class RouteWriter:
         self._tokenizer_of = tokenizer_of
         self._writing = asyncio.Lock()
         """A list that was made later is written later."""
-        self._last: tuple[Plan, Observed] | None = None
+        self._last: _Round | None = None
         """By what the last list was made that the registry has taken; None while it takes none."""
         self._joined: Routes = {}
         """The routes of the last list in which engines have joined what its plan says."""
@@ -105,10 +119,11 @@ class RouteWriter:
         """Write the routes of a round; raises RegistryError and RegistryUnavailable."""
         async with self._writing:
             self._last = None
-            joined = self._first_answers(steps, observed)
+            decided = _Round.of(steps, observed)
+            joined = self._first_answers(decided)
             routes = {**steps.routes, **joined}
             revision = await self._publish(routes, steps.unknown)
-            self._last, self._joined = (steps, observed), joined
+            self._last, self._joined = decided, joined
             return WrittenRoutes(routes, revision)
 
     async def stop(self) -> None:
@@ -136,8 +151,8 @@ class RouteWriter:
         async with self._writing:
             if self._last is None:
                 return False
-            steps, observed = self._last
-            joined = self._first_answers(steps, observed)
+            steps = self._last.steps
+            joined = self._first_answers(self._last)
             if joined.items() <= self._joined.items():
                 return False  # the list says so already; who has gone is for the next round
             with suppress(RegistryUnavailable, RegistryError):
@@ -145,12 +160,6 @@ class RouteWriter:
                 self._joined = joined
             return True
 
-    def _first_answers(self, steps: Plan, observed: Observed) -> Routes:
-        if self._started:
-            known = {engine.name: engine for engine in observed.engines}
-            running = self.with_started([engine.engine for engine in observed.engines])
-            observed = replace(
-                observed,
-                engines=tuple(replace(known.get(one.name) or ObservedEngine(one), engine=one) for one in running),
-            )
-        return first_answers(steps, observed, self._verdict, self._tokenizer_of)
+    def _first_answers(self, decided: _Round) -> Routes:
+        engines = self.with_started(decided.awaited)
+        return first_answers(decided.steps, decided.specs, engines, self._verdict, self._tokenizer_of)

@@ -5,7 +5,7 @@ import pytest
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
 from conch_contracts.records import Engine
-from conch_operator.reconcile.first_answers import first_answers
+from conch_operator.reconcile.first_answers import awaited_engines, first_answers
 from conch_operator.reconcile.plan import Plan
 from conch_operator.routes.route import make_route, own_engine
 from conch_operator.state import EnginePhase, Observed, ObservedEngine, Probe, ProbeVerdict
@@ -29,8 +29,10 @@ def found(
     **steps: Any,
 ) -> list[Engine]:
     plan = Plan(routes={MODEL.id: (ROUTE, routed)}, **steps)
-    observed = Observed(engines=engines, specs={MODEL.id: SPEC} if specs is None else specs)
-    answers = first_answers(plan, observed, lambda _: said, lambda _: tokenizer)
+    wanted = {MODEL.id: SPEC} if specs is None else specs
+    awaited = awaited_engines(plan, Observed(engines=engines))
+    answers = first_answers(plan, wanted, awaited, lambda _: said, lambda _: tokenizer)
+    assert answers == first_answers(plan, wanted, [one.engine for one in engines], lambda _: said, lambda _: tokenizer)
     assert all(route is ROUTE for route, _ in answers.values())
     return [engine for _, engines in answers.values() for engine in engines]
 
