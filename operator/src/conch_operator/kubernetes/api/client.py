@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Self
 
 import aiohttp
+import orjson
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.client.rest import RESTResponse
 from kubernetes.aio.config import load_incluster_config, load_kube_config
@@ -322,7 +323,7 @@ async def _events(opened: RESTResponse) -> AsyncIterator[Event]:
         while line := await opened.response.content.readline():
             if not line.endswith(b"\n"):
                 raise ApiError(0, "a watch was cut off in the middle of an event")
-            said = json.loads(line)
+            said = orjson.loads(line)
             event = Event(said["type"], said["object"])
             if event.type == "ERROR":
                 raise ApiError(event.object.get("code", 0), str(event.object.get("message", "a watch has failed")))
@@ -343,8 +344,8 @@ async def _text(opened: RESTResponse) -> str:
 def _object(text: str) -> Object:
     """Return the object that an answer is; a proxy may have cut it, or have written its own."""
     try:
-        answer = json.loads(text)
-    except (ValueError, RecursionError):
+        answer = orjson.loads(text)
+    except ValueError:
         answer = None
     if not isinstance(answer, dict):
         raise ApiError(0, f"the API server's answer is no JSON object, but begins with {text[:100]!r}")
@@ -371,6 +372,6 @@ async def _configuration() -> Configuration:
 
 def _message(text: str) -> str:
     try:
-        return str(json.loads(text)["message"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return str(orjson.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
         return text[:500]
