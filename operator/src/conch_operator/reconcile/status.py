@@ -1,6 +1,7 @@
 """Pure: from an observation to the status that users read, the same fields on a laptop and on a cluster."""
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
@@ -108,7 +109,7 @@ def describe(
 
     `unchanged`: what rounds before this one have seen.
     """
-    claims = claims_of(desired, observed)
+    claims, now_at = claims_of(desired, observed), datetime.fromisoformat(now)
     statuses: dict[ModelId, ModelStatus] = {}
     unchanged = unchanged or UnchangedModels()
     for model in desired.models:
@@ -118,7 +119,7 @@ def describe(
         if old is not None and model.id in observed.unapplied:
             statuses[model.id] = old  # it may be of an older generation, and says so
             continue
-        if old is not None and unchanged.holds(given, old):
+        if old is not None and unchanged.holds(given, old, now_at):
             statuses[model.id] = old
             continue
         if (
@@ -142,8 +143,7 @@ def describe(
             conditions=old.conditions if old else (),
         )
         status = statuses[model.id] = _judged(given, counted, old, now)
-        if status.settled:
-            unchanged.note(given, status)
+        unchanged.note(given, status, _stands_until(status, model))
     unchanged.keep_only(statuses.keys())
     for unread, why in desired.unreadable.items():
         statuses[unread] = _unread(unread, why, observed, before.get(unread), now)
@@ -291,11 +291,25 @@ def _progress(fault: Fault | None, new: ModelStatus, old: ModelStatus | None, no
     """Return when a model last got on."""
     if old is None or old.last_progress_time is None:
         return now
-    before = old.condition(ConditionType.PROGRESSING)
-    downloaded = before.message if before is not None and before.reason is Reason.DOWNLOADING else ""
     downloads = fault.message if fault is not None and fault.reason is Reason.DOWNLOADING else ""
+    downloaded = _downloaded(old.condition(ConditionType.PROGRESSING), downloads)
     milestones = _milestones(new, downloads, done=fault is None)
     return now if milestones.is_beyond(_milestones(old, downloaded, done=old.rolled_out)) else old.last_progress_time
+
+
+def _downloaded(said: Condition | None, downloads: str) -> str:
+    """Return how far a download was when it was last spoken of, which now is at `downloads`."""
+    if said is not None and said.reason is Reason.PROGRESS_DEADLINE_EXCEEDED and downloads in said.message:
+        return downloads
+    return said.message if said is not None and said.reason is Reason.DOWNLOADING else ""
+
+
+def _stands_until(status: ModelStatus, model: DesiredModel) -> datetime | None:
+    """Return when what is said of a model stops to be true though nothing changes; None where that does not come."""
+    if status.last_progress_time is None or status.settled or status.holds(ConditionType.STALLED):
+        return None
+    deadline = timedelta(seconds=model.deployment.spec.progress_deadline)
+    return datetime.fromisoformat(status.last_progress_time) + deadline
 
 
 def _milestones(status: ModelStatus, download: str, *, done: bool) -> Milestones:

@@ -1,10 +1,11 @@
 """Of which models nothing has changed since their status was made: a round over many costs what has changed.
 
-Only of a settled model may a status be kept: what another one says may change by the time alone.
+What is said of a model changes by the time alone once, when its progress deadline has passed.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 
 from conch_contracts.names import ModelId
 from conch_contracts.records import needed_pools
@@ -16,22 +17,25 @@ from conch_operator.state import SourceFacts
 class _Said:
     seen: tuple[object, ...]
     status: object
+    until: datetime | None
 
 
 class UnchangedModels:
-    """Remembers from what the status of each settled model was made."""
+    """Remembers from what the status of each model was made."""
 
     def __init__(self) -> None:
         self._said: dict[ModelId, _Said] = {}
 
-    def holds(self, given: PolicyInput, status: object) -> bool:
-        """Return whether this very status was made from the same."""
+    def holds(self, given: PolicyInput, status: object, now: datetime) -> bool:
+        """Return whether this very status was made from the same, and its time has not run out."""
         said = self._said.get(given.model.id)
-        return said is not None and said.status is status and said.seen == _seen(given)
+        if said is None or said.status is not status or (said.until is not None and now >= said.until):
+            return False
+        return said.seen == _seen(given)
 
-    def note(self, given: PolicyInput, status: object) -> None:
-        """Remember from what the status of a settled model was made."""
-        self._said[given.model.id] = _Said(_seen(given), status)
+    def note(self, given: PolicyInput, status: object, until: datetime | None) -> None:
+        """Remember from what the status of a model was made, and until when it may stand; None: for good."""
+        self._said[given.model.id] = _Said(_seen(given), status, until)
 
     def keep_only(self, models: Collection[ModelId]) -> None:
         """Forget all other models."""

@@ -269,13 +269,13 @@ def test_a_spec_that_a_newer_rule_refuses_is_told_and_takes_nothing_out(
     engines: tuple[ObservedEngine, ...], routes: dict[ModelId, Route], was_ready: bool, status: str, ready_replicas: int
 ) -> None:
     seen = observed(engines=engines, routes=routes)
-    before = describe(Desired((MODEL,)), observed(), PUBLISHED, {}, "then") if was_ready else {}
-    told = describe(UNREAD, seen, PUBLISHED, before, "now")[MODEL.id]
+    before = describe(Desired((MODEL,)), observed(), PUBLISHED, {}, "2026-01-01T00:00:00Z") if was_ready else {}
+    told = describe(UNREAD, seen, PUBLISHED, before, "2026-01-01T00:00:00Z")[MODEL.id]
     ready, applied = told.condition(ConditionType.READY), told.condition(ConditionType.APPLIED)
     assert ready is not None
     assert applied is not None
     assert (ready.status, ready.reason, told.ready_replicas) == (status, "SpecInvalid", ready_replicas)
     assert (applied.status, applied.reason, told.observed_generation) == ("False", "SpecInvalid", 4)
     assert ready.message == applied.message == "spec.timeout: raise it. What serves it goes on as it is."
-    cured = describe(Desired((MODEL,)), observed(), PUBLISHED, {MODEL.id: told}, "later")[MODEL.id]
+    cured = describe(Desired((MODEL,)), observed(), PUBLISHED, {MODEL.id: told}, "2026-01-02T00:00:00Z")[MODEL.id]
     assert (cured.ready, cured.condition(ConditionType.APPLIED).reason) == (True, "Ready")  # type: ignore[union-attr]

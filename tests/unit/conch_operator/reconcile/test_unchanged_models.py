@@ -10,10 +10,10 @@ from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.names import EngineAddress, ModelId, ServedName
 from conch_contracts.records import Engine, Pool
 from conch_operator.reconcile.readiness import Published
-from conch_operator.reconcile.status import ModelStatus, describe
+from conch_operator.reconcile.status import ModelStatus, Statuses, describe
 from conch_operator.reconcile.unchanged_models import UnchangedModels
 from conch_operator.routes.route import make_route
-from conch_operator.state import Desired, DesiredModel, Fault, Observed, Probe, ProbeVerdict, SourceFault
+from conch_operator.state import Desired, DesiredModel, EnginePhase, Fault, Observed, Probe, ProbeVerdict, SourceFault
 from testkit.builders.model_deployments import FACTS, READY, desired_model, engine
 
 MODEL = replace(desired_model(), generation=1)
@@ -21,6 +21,8 @@ ELSEWHERE = replace(desired_model(engine={"external": {"grpc": "10.0.0.1:8001", 
 FAULT = Fault(Reason.REJECTED, "A policy says no.")
 FAILING = Probe(ProbeVerdict.FAILING, Reason.ENGINE_UNREACHABLE, "Nothing answers")
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+JUST_IN_TIME, DEADLINE = "2026-01-01T00:09:59Z", "2026-01-01T00:10:00Z"
+DOWNLOADS = Fault(Reason.DOWNLOADING, "3 of 10 GiB have come.")
 
 
 def seen(model: DesiredModel) -> Observed:
@@ -128,13 +130,24 @@ def test_an_edit_is_told(model: DesiredModel) -> None:
     assert told == rounds.anew(model, seen(MODEL), published(MODEL)) != rounds.before
 
 
-def test_a_model_that_is_not_settled_is_looked_at_again_since_its_time_runs_out() -> None:
-    unchanged, observed = UnchangedModels(), replace(seen(MODEL), engines=())
-    before = describe(Desired((MODEL,)), observed, published(MODEL), {}, EARLIER, unchanged)
-    later = describe(Desired((MODEL,)), observed, published(MODEL), before, NOW, unchanged)[ONE]
-    stalled = later.condition(ConditionType.STALLED)
-    assert stalled is not None
-    assert stalled.holds
+@pytest.mark.parametrize("fault", [None, DOWNLOADS], ids=["starts", "downloads"])
+def test_of_a_model_that_does_not_get_on_the_same_is_said_until_its_time_has_run_out(fault: Fault | None) -> None:
+    unchanged = UnchangedModels()
+    waiting = engine(MODEL, phase=EnginePhase.STARTING, probe=Probe())
+    waiting = replace(waiting, engine=replace(waiting.engine, fault=fault))
+    observed = replace(seen(MODEL), engines=(waiting,))
+
+    def told(before: Statuses, now: str) -> Statuses:
+        said = describe(Desired((MODEL,)), observed, published(MODEL), before, now, unchanged)
+        assert said == describe(Desired((MODEL,)), observed, published(MODEL), before, now), "looking comes to the same"
+        return said
+
+    first = told({}, EARLIER)
+    assert not first[ONE].settled
+    assert told(first, JUST_IN_TIME)[ONE] is first[ONE]
+    stalled = told(first, DEADLINE)
+    assert stalled[ONE].holds(ConditionType.STALLED)
+    assert told(stalled, NOW)[ONE] is stalled[ONE]
 
 
 def test_a_status_that_is_not_the_last_one_said_is_looked_at_again() -> None:
