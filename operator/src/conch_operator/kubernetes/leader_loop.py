@@ -45,9 +45,9 @@ EDITED_PAUSE_S = 0.05
 """The same where a model has been edited."""
 EDITED_PART = 0.25
 """So long a pause for an edit is at least, as a part of how long the last round took."""
-PAUSE_PART = 2.0
-"""So much longer a pause is than the last round took: what starts engines and routes them waits for no round."""
-LONGEST_PAUSE_S = 1.0
+PAUSE_PART = 4.0
+"""So many times as long as the last round took is a pause: what starts engines and routes them waits for no round."""
+LONGEST_PAUSE_S = 2.0
 """However long the last round took."""
 _NOT_DEFINED = 404
 """What the API server says of a kind that it does not know: the definitions may be those of an earlier version."""
@@ -209,7 +209,7 @@ class LeaderLoop:
             await wait_at_most(self._wake, self._rest_s())
 
     async def _pause(self) -> None:
-        """Wait for as long as there is to be between two rounds: they take a third of the time, more for edits."""
+        """Wait for as long as there is to be between two rounds: they take a fifth of the time, more for edits."""
         proper_s = min(self._took_s * PAUSE_PART, LONGEST_PAUSE_S)
         pause_s = max(AWAITED_PAUSE_S if self._holds() else LEAST_PAUSE_S, proper_s)
         edited_s = min(pause_s, max(EDITED_PAUSE_S, self._took_s * EDITED_PART))

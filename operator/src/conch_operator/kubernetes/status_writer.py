@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 WORDS_S = 1.0
 """How long what is said of a model waits for more, where it is no turn."""
-WORDS_PER_S = 20.0
+WORDS_PER_S = 5.0
 """So many words of all models together are written at most: of many that start at once most serve before their turn."""
 
 
