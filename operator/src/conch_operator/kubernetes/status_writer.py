@@ -8,6 +8,7 @@ again. What gets no answer is tried again, and holds up no other model.
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from conch_contracts.conditions import ON_THE_WAY, Condition, ConditionStatus, ConditionType, Reason
@@ -30,6 +31,20 @@ WORDS_PER_S = 5.0
 """So many words of all models together are written at most: of many that start at once most serve before their turn."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Unsaid:
+    """Words about an object that wait for more, since they tell of no turn."""
+
+    item: Object
+    status: ModelStatus
+    since_s: float
+    """Since when something about the object waits."""
+
+    def is_of(self, item: Object, status: ModelStatus) -> bool:
+        """Return whether nothing has changed since they were looked at."""
+        return self.item is item and self.status is status
+
+
 class StatusWriter:
     """Writes statuses and Events, those of one model without waiting for another's."""
 
@@ -46,8 +61,8 @@ class StatusWriter:
         self._clock = clock
         self._said: dict[str, tuple[Object, ModelStatus]] = {}
         """Objects, by their uids, with the status that each was found to hold."""
-        self._unsaid_since_s: dict[str, float] = {}
-        """Since when words about objects wait, by their uids."""
+        self._unsaid: dict[str, _Unsaid] = {}
+        """The words about objects that wait, by their uids."""
         self._first: CallsInFlight[str, Object | None] = CallsInFlight(background)
         self._firsts: dict[str, Object] = {}
         """The first status of each object that has none yet, by its uid; it is on its way."""
@@ -85,25 +100,29 @@ class StatusWriter:
         self, wanted: Wanted, statuses: Mapping[ModelId, ModelStatus]
     ) -> dict[ModelId, tuple[Object, ModelStatus]]:
         """Return what is to be written now; a later round sees to the rest."""
-        now, before, due = self._clock(), self._unsaid_since_s, {}
-        said, self._said, self._unsaid_since_s = self._said, {}, {}
+        now, before, due = self._clock(), self._unsaid, {}
+        said, self._said, self._unsaid = self._said, {}, {}
         words_s = max(WORDS_S, len(before) / WORDS_PER_S)
         waits_s: list[float] = []
         for model, status in statuses.items():
             item = wanted.objects[model]
             uid = item["metadata"]["uid"]
-            known = said.get(uid)
+            known, waiting = said.get(uid), before.get(uid)
+            if waiting is not None and waiting.is_of(item, status) and waiting.since_s + words_s > now:
+                self._unsaid[uid] = waiting
+                waits_s.append(waiting.since_s + words_s - now)
+                continue
             if (known is not None and known[0] is item and known[1] is status) or (
                 status_body(status, item) == _held(item)
             ):
                 self._said[uid] = item, status
                 continue
-            since_s = before.get(uid, now)
-            wait_s = 0.0 if is_turn(read_status(model, item), status) else since_s + words_s - now
+            waits_since_s = now if waiting is None else waiting.since_s
+            wait_s = 0.0 if is_turn(read_status(model, item), status) else waits_since_s + words_s - now
             if wait_s <= 0:
                 due[model] = item, status
             else:
-                self._unsaid_since_s[uid] = since_s
+                self._unsaid[uid] = _Unsaid(item, status, waits_since_s)
                 waits_s.append(wait_s)
         if waits_s:
             self._background.changed_in(min(waits_s))
