@@ -105,6 +105,7 @@ class Autoscaler(BackgroundLoops):
         And at all that are about to: who has nothing to do for them any more does not name them.
         """
         for model, known in self._models.items():
+            known.quiet = known.quiet and model not in models
             if known.scaler.draining or (known.scaler.desired == 0 and model in models):
                 self._decide_between(known)
 
@@ -112,7 +113,7 @@ class Autoscaler(BackgroundLoops):
         while True:
             await asyncio.sleep(_TICK_S)
             async for model, known in in_turns([*self._models.items()]):
-                if self._models.get(model) is known and known.may_turn_by_itself:
+                if self._models.get(model) is known and known.is_due(self._book.clock()):
                     self._decide_between(known)
 
     def _decide_between(self, known: ScaledModel) -> None:
@@ -131,12 +132,13 @@ class Autoscaler(BackgroundLoops):
         drained = known.drained_since_s is not None and self._book.said_since(known.drained_since_s)
         before = known.scaler.desired
         load = self._book.of(known.deployed.id, self._gateways)
-        known.complete = load.complete
+        known.complete, known.looked_at_s = load.complete, now
         if known.scaling is None or known.bounds is None:
             known.scaler.follow(known.deployed.deployment.spec.replicas, now)
         else:
             bounds = self._bounds(known, known.scaling, known.bounds)
             known.scaler.decide(load, bounds, replace(known.seen, drained=drained), now)
+        known.quiet = load.complete and load.sequences == 0 and not known.scaler.draining
         if known.scaler.desired != before:
             known.scaled_at = timestamp()
             self._metrics.turned(before, known.scaler.desired, known.scaler.cause)

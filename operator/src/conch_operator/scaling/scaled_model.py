@@ -1,11 +1,17 @@
 """What is known of one model that scales, between one look at its engines and the next."""
 
+import math
 from dataclasses import dataclass, field
 
 from conch_contracts.spec.scaling import ScalingSpec
 from conch_operator.scaling.decision import Bounds, EngineScaler, EnginesSeen
 from conch_operator.scaling.starts import StartTimes
 from conch_operator.state import DesiredModel, EngineName, Fault, SourceFault
+
+QUIET_S = 5.0
+"""How seldom one is looked at whom nobody asks, at most."""
+QUIET_PART = 1 / 60
+"""The same, as a part of its `idleAfter`."""
 
 
 @dataclass(slots=True)
@@ -41,6 +47,10 @@ class ScaledModel:
     wish: Wish | None = None
     complete: bool = False
     """Whether every gateway has said what there is to do for it."""
+    looked_at_s: float = 0.0
+    """When it was last decided about."""
+    quiet: bool = False
+    """Whether nobody had anything to do for it then, as far as is known, and it was not about to rest."""
     drained_since_s: float | None = None
     edited: bool = False
     """Whether only an engine of an earlier spec has answered."""
@@ -64,10 +74,18 @@ class ScaledModel:
         """Whether an engine that ended would not be started again, since its folder is unreadable now."""
         return isinstance(self.unreadable, SourceFault) and self.unreadable.is_of_now
 
-    @property
-    def may_turn_by_itself(self) -> bool:
-        """Whether time alone may change what was decided; a model at rest without schedules waits for somebody."""
-        return self.scaler.desired > 0 or (self.scaling is not None and bool(self.scaling.schedules))
+    def is_due(self, now_s: float) -> bool:
+        """Return whether time alone may have changed what was decided.
+
+        A model at rest without schedules waits for somebody. One that nobody asks is looked at more seldom, the longer
+        that may go on.
+        """
+        if self.scaling is not None and self.scaling.schedules:
+            return True
+        if self.scaler.desired == 0:
+            return False
+        idle_after_s = math.inf if self.bounds is None else self.bounds.idle_after_s
+        return not self.quiet or now_s - self.looked_at_s >= min(QUIET_S, idle_after_s * QUIET_PART)
 
     @property
     def scaling(self) -> ScalingSpec | None:

@@ -161,21 +161,40 @@ async def test_the_clock_alone_costs_a_model_at_rest_nothing(
 ) -> None:
     scene.model = scene.world.model(scaling={**FROM_ZERO, **scaling})
     await (at_rest(scene) if rests else scene.lives(5, in_flight=1))
-    looked, ticks, sleep = Mock(wraps=scene.book.of), 3, asyncio.sleep
+    assert await looks_of(scene, 3, monkeypatch) == looks
+
+
+async def looks_of(scene: Scene, ticks: int, monkeypatch: pytest.MonkeyPatch, **demand: Any) -> int:
+    """Let the clock tick so often, once a second, and a gateway say so; return how often the model was looked at."""
+    looked, left, sleep = Mock(wraps=scene.book.of), ticks, asyncio.sleep
 
     async def ticked(seconds: float) -> None:
-        nonlocal ticks
+        nonlocal left
         if seconds > 0:
-            ticks -= 1
-            if ticks < 0:
+            left -= 1
+            if left < 0:
                 raise asyncio.CancelledError
+            scene.clock.advance(1)
+            scene.says(**demand)
         await sleep(0)
 
-    monkeypatch.setattr(scene.book, "of", looked)
-    monkeypatch.setattr(asyncio, "sleep", ticked)
-    with pytest.raises(asyncio.CancelledError):
-        await scene.autoscaler._tick()
-    assert looked.call_count == looks
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.book, "of", looked)
+        patch.setattr(asyncio, "sleep", ticked)
+        with pytest.raises(asyncio.CancelledError):
+            await scene.autoscaler._tick()
+    return looked.call_count
+
+
+@pytest.mark.parametrize(("idle_after", "looks"), [("10m", 2), ("2m", 5), ("10s", 10)])
+async def test_a_model_that_nobody_asks_is_looked_at_more_seldom(
+    idle_after: str, looks: int, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.model = scene.world.model(scaling={**FROM_ZERO, "minReplicas": 1, "idleAfter": idle_after})
+    await scene.lives(5)
+    assert await looks_of(scene, 10, monkeypatch) == looks
+    assert await looks_of(scene, 10, monkeypatch, in_flight=1) == 10
+    assert await looks_of(scene, 10, monkeypatch) in (looks, looks + 1)
 
 
 @pytest.mark.parametrize("rests", [False, True])
