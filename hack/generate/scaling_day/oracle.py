@@ -1,45 +1,62 @@
 """What somebody would have spent who knows the whole day in advance, and is held to the same rules.
 
 The same rules: engines are filled to the target, start as slowly, and none goes that is needed again within a window.
+The only engine of a model that may rest stays for `idleAfter`, which its spec says and nobody decides.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import ceil
 
 from conch_operator.scaling.decision import LEAST_WINDOW_S, UP_AFTER_S
-from generate.scaling_day.loads import REQUEST_S, Day
-from generate.scaling_day.simulation import MOST, SLOTS, START_S, TARGET
+from generate.scaling_day.loads import DAY_S, REQUEST_S, Day
+from generate.scaling_day.simulation import IDLE_AFTER_S, MOST, SLOTS, START_S, TARGET
 
 _WINDOW = int(LEAST_WINDOW_S)
 
 
-def engine_hours(day: Day) -> float:
-    """Return the engine hours that the day needs."""
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """When an engine may go."""
+
+    stays_s: int
+    """After it was needed last."""
+    least_s: int
+    """After it has come."""
+    gap_s: int
+    """So soon it is not needed again."""
+
+
+_BY_WINDOW = _Rule(0, START_S + _WINDOW, _WINDOW)
+_BY_IDLE_AFTER = _Rule(int(IDLE_AFTER_S), 0, 0)
+
+
+def engine_hours(day: Day, *, keeps_idle_after: bool = True) -> float:
+    """Return the engine hours that the day needs; who need not keep `idleAfter` keeps to the window instead."""
     at_once, for_long = _needed(day)
     seconds = 0
     for level in range(1, MOST + 1):
-        needed = at_once if level == 1 and day.least == 0 else for_long
-        seconds += sum(end - begin for begin, end in _there(needed, level, level <= day.least))
+        rests = level == 1 and day.least == 0
+        rule = _BY_IDLE_AFTER if rests and keeps_idle_after else _BY_WINDOW
+        there = _there(at_once if rests else for_long, level, rule)
+        seconds += DAY_S if level <= day.least else sum(end - begin for begin, end in there)
     return seconds / 3600
 
 
-def _there(needed: Sequence[int], level: int, always: bool) -> Iterator[tuple[int, int]]:
+def _there(needed: Sequence[int], level: int, rule: _Rule) -> Iterator[tuple[int, int]]:
     """Yield from when to when the engine of a level is there."""
-    if always:
-        yield 0, len(needed)
-        return
     begin = end = -1
     for at, count in enumerate(needed):
         if count < level:
             continue
         if begin < 0:
             begin = at - START_S
-        elif at - START_S - end > _WINDOW:
-            yield begin, max(end, begin + START_S + _WINDOW)
+        elif at - START_S - end > rule.gap_s:
+            yield begin, max(end, begin + rule.least_s)
             begin = at - START_S
-        end = at + 1
+        end = at + 1 + rule.stays_s
     if begin >= 0:
-        yield begin, min(len(needed), max(end, begin + START_S + _WINDOW))
+        yield begin, min(len(needed), max(end, begin + rule.least_s))
 
 
 def _running(day: Day) -> list[int]:

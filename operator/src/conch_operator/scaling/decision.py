@@ -2,8 +2,9 @@
 
 More come when more have been needed for 10 s; at once where none is there, where twice what all can take is waiting, or
 where somebody has waited for long; at most twice as many within the time of a start. Those go that have not been needed
-for a window of 5 minutes or more. All go when nothing has happened for a while: they leave the route first, and a
-request that comes meanwhile gets them back. What is not known never takes an engine away.
+for half a window of 5 minutes or more, and none within a window after one that came. All go when nothing has happened
+for a while: they leave the route first, and a request that comes meanwhile gets them back. What is not known never
+takes an engine away.
 """
 
 from collections import deque
@@ -23,6 +24,8 @@ TREND_S = 20.0
 STEP = 4
 """So many engines may be started at once however few there are, as a HorizontalPodAutoscaler does."""
 LEAST_WINDOW_S = 300.0
+LULL_PART = 0.5
+"""For this part of a window fewer engines must have been enough before one goes."""
 STARTS_IN_WINDOW = 3
 STARTS_BEFORE_REST = 2
 
@@ -103,12 +106,13 @@ class EngineScaler:
         self._recent_sum = 0
         self._ready = engines
         self._grown_at_s = now_s - SETTLE_S
-        self._up_at_s = now_s
+        self._kept_from_s = now_s
+        """When an engine last came, or not all was known."""
         self._quiet_since_s: float | None = None
 
     @property
     def window_s(self) -> float:
-        """Return for how long fewer engines must have been enough before one goes."""
+        """Return for how long none goes after one has come."""
         return max(LEAST_WINDOW_S, STARTS_IN_WINDOW * self._starts.slow_s)
 
     def decide(self, load: ModelLoad, bounds: Bounds, engines: EnginesSeen, now_s: float) -> int:
@@ -136,7 +140,7 @@ class EngineScaler:
         if engines != self.desired:
             self._turn(engines, Cause.REPLICAS, now_s)
         self.cause = Cause.REPLICAS
-        self._needed = deque([(now_s, engines)])
+        self._needed, self._kept_from_s = deque([(now_s, engines)]), now_s
         self._quiet_since_s = None
 
     def _note(self, needed: int, load: ModelLoad, ready: int, now_s: float) -> None:
@@ -144,7 +148,9 @@ class EngineScaler:
         noted = needed if load.complete else max(needed, self.desired)
         if noted != self._needed[-1][1]:
             self._needed.append((now_s, noted))
-        while len(self._needed) > 1 and self._needed[1][0] <= now_s - self.window_s:
+        if not load.complete:
+            self._kept_from_s = now_s
+        while len(self._needed) > 1 and self._needed[1][0] <= now_s - self.window_s * LULL_PART:
             self._needed.popleft()
         self._note_recent(load.sequences, now_s)
         if ready > self._ready:
@@ -210,15 +216,15 @@ class EngineScaler:
         return least
 
     def _enough(self, bounds: Bounds, engines: EnginesSeen, now_s: float) -> int:
-        """Return how many were enough for a window, if that long none has come; the last one goes only to rest."""
+        """Return how many were enough lately, if for a window none has come; the last one goes only to rest."""
         least = max(bounds.least, 1)
-        if self.desired <= least or engines.failing or self.draining or now_s - self._up_at_s < self.window_s:
+        if self.desired <= least or engines.failing or self.draining or now_s - self._kept_from_s < self.window_s:
             return self.desired
         return max(least, *(count for _, count in self._needed))
 
     def _turn(self, wanted: int, cause: Cause, now_s: float) -> None:
         if wanted > self.desired:
-            self._up_at_s = now_s
+            self._kept_from_s = now_s
             self.draining = False
         self.desired, self.cause = wanted, cause
         self._had.append((now_s, wanted))
