@@ -80,10 +80,12 @@ async def test_a_call_is_sent_as_the_api_server_wants_it(tmp_path: Path, monkeyp
     token, path = "Bearer t", "/api/v1/namespaces/ns/configmaps/m"
     change = [{"op": "add", "path": "/data", "value": {"a": "b"}}]
     strategic = "application/strategic-merge-patch+json"
+    said = "fieldManager=conch-operator&fieldValidation=Ignore"
+    status = f"/api/v1/namespaces/ns/pods/p/status?{said}"
     assert seen == [
-        ("PATCH", f"{path}?fieldManager=conch-operator&force=true", token, "application/apply-patch+yaml", MADE),
-        ("PATCH", "/api/v1/namespaces/ns/pods/p/status?fieldManager=conch-operator", token, strategic, {"status": {}}),
-        ("PATCH", f"{path}?fieldManager=conch-operator", token, "application/json-patch+json", change),
+        ("PATCH", f"{path}?{said}&force=true", token, "application/apply-patch+yaml", MADE),
+        ("PATCH", status, token, strategic, {"status": {}}),
+        ("PATCH", f"{path}?{said}", token, "application/json-patch+json", change),
         ("GET", "/api/v1/pods?limit=500&labelSelector=a%3Db,c", token, "application/json", None),
     ]
 
