@@ -81,7 +81,7 @@ class Cadence:
     serving_s: float = 3.0
     starting_per_s: float = 250.0
     """So many probes of engines that start there are in a second at most: of many each is probed less often."""
-    serving_per_s: float = 50.0
+    serving_per_s: float = 30.0
     """Likewise of engines that serve, but for those whose last probe was in vain."""
     patience: int = 2
     """Silences in a row after which an engine that has answered before counts as dead."""

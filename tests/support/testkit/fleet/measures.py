@@ -18,7 +18,7 @@ from testkit.kubernetes.operator_process import Process
 
 TELL_S = 4.0
 """Between two words about how far all models are."""
-_LOOK_S = 0.2
+_LOOK_S = 1.0
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
