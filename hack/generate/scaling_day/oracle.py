@@ -1,18 +1,17 @@
 """What somebody would have spent who knows the whole day in advance, and is held to the same rules.
 
-The same rules: engines are filled to the target, start as slowly, and none goes that is needed again within a window.
-The only engine of a model that may rest stays for `idleAfter`, which its spec says and nobody decides.
+The same rules: engines are filled to the target and start as slowly, none goes within a window after it has come, and
+none that is needed again within two fifths of one. The only engine of a model that may rest stays for `idleAfter`,
+which its spec says and nobody decides.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from conch_operator.scaling.decision import LEAST_WINDOW_S, UP_AFTER_S
+from conch_operator.scaling.decision import LEAST_WINDOW_S, LULL_PART, UP_AFTER_S
 from generate.scaling_day.loads import DAY_S, REQUEST_S, Day
 from generate.scaling_day.simulation import IDLE_AFTER_S, MOST, SLOTS, START_S, TARGET
-
-_WINDOW = int(LEAST_WINDOW_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +23,13 @@ class _Rule:
     least_s: int
     """After it has come."""
     gap_s: int
-    """So soon it is not needed again."""
+    """It stays where it is needed again so soon."""
 
 
-_BY_WINDOW = _Rule(0, START_S + _WINDOW, _WINDOW)
+_BY_WINDOW = _Rule(0, int(LEAST_WINDOW_S), int(LEAST_WINDOW_S * LULL_PART))
 _BY_IDLE_AFTER = _Rule(int(IDLE_AFTER_S), 0, 0)
+_SURELY_GOES_S = START_S + int(LEAST_WINDOW_S)
+"""It is cheaper to go for so long than to stay, whatever comes then."""
 
 
 def engine_hours(day: Day, *, keeps_idle_after: bool = True) -> float:
@@ -38,25 +39,42 @@ def engine_hours(day: Day, *, keeps_idle_after: bool = True) -> float:
     for level in range(1, MOST + 1):
         rests = level == 1 and day.least == 0
         rule = _BY_IDLE_AFTER if rests and keeps_idle_after else _BY_WINDOW
-        there = _there(at_once if rests else for_long, level, rule)
-        seconds += DAY_S if level <= day.least else sum(end - begin for begin, end in there)
+        times = _times(at_once if rests else for_long, level)
+        seconds += DAY_S if level <= day.least else _least_seconds(times, rule)
     return seconds / 3600
 
 
-def _there(needed: Sequence[int], level: int, rule: _Rule) -> Iterator[tuple[int, int]]:
-    """Yield from when to when the engine of a level is there."""
-    begin = end = -1
+def _times(needed: Sequence[int], level: int) -> list[tuple[int, int]]:
+    """Return from when to when the engine of a level is needed, each time."""
+    found: list[tuple[int, int]] = []
     for at, count in enumerate(needed):
         if count < level:
             continue
-        if begin < 0:
-            begin = at - START_S
-        elif at - START_S - end > rule.gap_s:
-            yield begin, max(end, begin + rule.least_s)
-            begin = at - START_S
-        end = at + 1 + rule.stays_s
-    if begin >= 0:
-        yield begin, min(len(needed), max(end, begin + rule.least_s))
+        if found and found[-1][1] == at:
+            found[-1] = found[-1][0], at + 1
+        else:
+            found.append((at, at + 1))
+    return found
+
+
+def _least_seconds(times: Sequence[tuple[int, int]], rule: _Rule) -> int:
+    """Return for how long an engine is there at least that is needed at these times.
+
+    It stays between two of them or goes, whichever makes the whole day cheapest.
+    """
+    least = [0, *(0 for _ in times)]
+    """By the number of times at the end of the day for which it is."""
+    for first in reversed(range(len(times))):
+        begin, found = times[first][0] - START_S, []
+        for last in range(first, len(times)):
+            end = max(times[last][1] + rule.stays_s, begin + rule.least_s)
+            later = times[last + 1][0] - START_S if last + 1 < len(times) else None
+            if later is None or later - end > rule.gap_s:
+                found.append(min(end, DAY_S) - begin + least[len(times) - last - 1])
+            if later is not None and later - end > _SURELY_GOES_S:
+                break
+        least[len(times) - first] = min(found)
+    return least[len(times)]
 
 
 def _running(day: Day) -> list[int]:

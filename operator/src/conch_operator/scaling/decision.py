@@ -2,9 +2,9 @@
 
 More come when more have been needed for 10 s; at once where none is there, where twice what all can take is waiting, or
 where somebody has waited for long; at most twice as many within the time of a start. Those go that have not been needed
-for half a window of 5 minutes or more, and none within a window after one that came. All go when nothing has happened
-for a while: they leave the route first, and a request that comes meanwhile gets them back. What is not known never
-takes an engine away.
+for two fifths of a window, which is 5 minutes or more, and none within a window after one that came. All go when
+nothing has happened for a while: they leave the route first, and a request that comes meanwhile gets them back. What is
+not known never takes an engine away.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ TREND_S = 20.0
 STEP = 4
 """So many engines may be started at once however few there are, as a HorizontalPodAutoscaler does."""
 LEAST_WINDOW_S = 300.0
-LULL_PART = 0.5
+LULL_PART = 0.4
 """For this part of a window fewer engines must have been enough before one goes."""
 STARTS_IN_WINDOW = 3
 STARTS_BEFORE_REST = 2
@@ -140,15 +140,15 @@ class EngineScaler:
         if engines != self.desired:
             self._turn(engines, Cause.REPLICAS, now_s)
         self.cause = Cause.REPLICAS
-        self._needed, self._kept_from_s = deque([(now_s, engines)]), now_s
+        self._needed = deque([(now_s, engines)])
+        self._kept_from_s = now_s
         self._quiet_since_s = None
 
     def _note(self, needed: int, load: ModelLoad, ready: int, now_s: float) -> None:
-        """Remember what is needed for as long as it matters; while not all is known it is what is there."""
-        noted = needed if load.complete else max(needed, self.desired)
-        if noted != self._needed[-1][1]:
-            self._needed.append((now_s, noted))
-        if not load.complete:
+        """Remember what is needed for as long as it matters."""
+        if needed != self._needed[-1][1]:
+            self._needed.append((now_s, needed))
+        if not load.complete:  # there may be more to do than anybody has said
             self._kept_from_s = now_s
         while len(self._needed) > 1 and self._needed[1][0] <= now_s - self.window_s * LULL_PART:
             self._needed.popleft()

@@ -15,7 +15,7 @@ from generate.scaling_day.simulation import live
 BOUNDS = Bounds(least=0, most=8, slots=10, target=0.7, idle_after_s=60)
 QUIET = ModelLoad(complete=True)
 WINDOW_S = 300
-LULL_S = 150
+LULL_S = 120
 
 
 @dataclass
@@ -106,7 +106,7 @@ def test_each_request_fills_an_engine_that_takes_one() -> None:
     assert needed_for(3, replace(BOUNDS, slots=1, target=0.5)) == 3
 
 
-def test_those_go_that_were_not_needed_for_half_a_window() -> None:
+def test_those_go_that_were_not_needed_for_a_part_of_a_window() -> None:
     one = model(5, least=1)
     one.lives(200, busy(14))
     assert one.lives(WINDOW_S - 201, busy(7)) == 5
@@ -121,7 +121,7 @@ def test_engines_that_take_long_to_start_stay_for_three_starts() -> None:
     assert one.lives(2, busy(7)) == 1
 
 
-def test_what_was_needed_once_counts_for_half_a_window() -> None:
+def test_what_was_needed_once_counts_for_a_part_of_a_window() -> None:
     one = model(2, least=1)
     one.lives(WINDOW_S - 1, busy(7))
     one.lives(1, busy(14))
@@ -267,4 +267,4 @@ def test_a_day_is_served_without_a_refusal_and_without_flapping(day: Day) -> Non
 
 def test_what_idle_after_costs_beside_somebody_who_knows_when_the_next_request_comes() -> None:
     sparse = next(day for day in days() if day.least == 0)
-    assert live(sparse).engine_hours / engine_hours(sparse, keeps_idle_after=False) <= 1.25
+    assert live(sparse).engine_hours / engine_hours(sparse, keeps_idle_after=False) <= 1.4
