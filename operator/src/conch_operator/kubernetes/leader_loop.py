@@ -45,8 +45,10 @@ EDITED_PAUSE_S = 0.05
 """The same where a model has been edited."""
 EDITED_PART = 0.25
 """So long a pause for an edit is at least, as a part of how long the last round took."""
-PAUSE_PART = 4.0
-"""So many times as long as the last round took is a pause: what starts engines and routes them waits for no round."""
+PAUSE_PART = 6.0
+"""So many times as long as the last round took is a pause: engines of their own start and are routed beside rounds."""
+HELD_PART = 2.0
+"""The same while a request is held for an engine: it may wait for one of an EnginePool, which rounds load."""
 LONGEST_PAUSE_S = 2.0
 """However long the last round took."""
 _NOT_DEFINED = 404
@@ -209,9 +211,9 @@ class LeaderLoop:
             await wait_at_most(self._wake, self._rest_s())
 
     async def _pause(self) -> None:
-        """Wait for as long as there is to be between two rounds: they take a fifth of the time, more for edits."""
-        proper_s = min(self._took_s * PAUSE_PART, LONGEST_PAUSE_S)
-        pause_s = max(AWAITED_PAUSE_S if self._holds() else LEAST_PAUSE_S, proper_s)
+        """Wait for as long as there is to be between two rounds: they take a seventh of the time, or more."""
+        least_s, part = (AWAITED_PAUSE_S, HELD_PART) if self._holds() else (LEAST_PAUSE_S, PAUSE_PART)
+        pause_s = max(least_s, min(self._took_s * part, LONGEST_PAUSE_S))
         edited_s = min(pause_s, max(EDITED_PAUSE_S, self._took_s * EDITED_PART))
         await asyncio.sleep(edited_s)
         await wait_at_most(self._edited, pause_s - edited_s)
@@ -226,6 +228,7 @@ class LeaderLoop:
             async with asyncio.timeout(LONGEST_ROUND_S):
                 statuses = await self._round.run()
             self._models = len(statuses)
+            self._long_lived.counted(self._models)
             self._settled = all(status.settled for status in statuses.values())
             self._metrics.count(statuses)
             result = "ok"

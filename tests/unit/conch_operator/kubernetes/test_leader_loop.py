@@ -268,7 +268,8 @@ def seen(generation: int, observed: int | None) -> Object:
     [
         (None, False, 0.01, 0.25),
         (None, True, 0.001, 0.01),
-        (None, True, 0.4, 1.6),
+        (None, True, 0.4, 0.8),
+        (None, False, 0.2, 1.2),
         (None, False, 9.0, 2.0),
         pytest.param(seen(2, 1), False, 0.01, 0.05, id="edited"),
         pytest.param(seen(2, 1), False, 0.4, 0.1, id="edited, after a long round"),

@@ -42,3 +42,14 @@ def test_what_is_there_is_walked_no_more_but_once_in_a_while() -> None:
     long_lived.settled()
     assert Node.ended == 1, "garbage does not stay for ever"
     assert gc.get_freeze_count() > 0
+
+
+def test_what_is_there_is_walked_no_more_where_many_models_have_come() -> None:
+    long_lived, counts = LongLived(FakeClock()), []
+    for models in (3, 11, 12, 21, 22, 1000, 1050, 1061):
+        kept = Node()
+        before = gc.get_freeze_count()
+        long_lived.counted(models)
+        counts.append(gc.get_freeze_count() > before)
+        del kept
+    assert counts == [False, True, False, False, True, True, False, True]
