@@ -245,7 +245,8 @@ class Reconciler:
         engines = _of_todays_objects(await ports.cluster.engines(), desired)
         snapshot = ports.reader.snapshot
         replaced = replaced_targets(desired, snapshot)
-        specs, prompts = {model.id: model.deployment.spec for model in desired.models}, prompts_of(sources, snapshot)
+        specs = {model.id: model.deployment.spec for model in desired.models}
+        prompts = prompts_of(sources, snapshot)
         self._targets_of = partial(targets_of, specs, prompts)
         asked = self._targets_of(self._routes.with_started(engines)) | external_targets(desired, prompts)
         ports.prober.set_targets({**asked, **{key: replaced[key] for key in replaced}})

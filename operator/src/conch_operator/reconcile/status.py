@@ -109,7 +109,8 @@ def describe(
 
     `unchanged`: what rounds before this one have seen.
     """
-    claims, now_at = claims_of(desired, observed), datetime.fromisoformat(now)
+    claims = claims_of(desired, observed)
+    now_at = datetime.fromisoformat(now)
     statuses: dict[ModelId, ModelStatus] = {}
     unchanged = unchanged or UnchangedModels()
     for model in desired.models:

@@ -1,4 +1,4 @@
-"""Decides for all models that scale, once a second and with every record of a gateway; rounds take what was decided.
+"""Decides for all models that scale, as time passes and with every record of a gateway; rounds take what was decided.
 
 Between two rounds only the numbers are looked at, so a wish for a model that rests is answered at once: `wake` starts
 its engine on the cluster while the next round is still to come.
@@ -105,7 +105,7 @@ class Autoscaler(BackgroundLoops):
         And at all that are about to: who has nothing to do for them any more does not name them.
         """
         for model, known in self._models.items():
-            known.quiet = known.quiet and model not in models
+            known.quiet = known.quiet and not (model in models and self._book.is_asked(model))
             if known.scaler.draining or (known.scaler.desired == 0 and model in models):
                 self._decide_between(known)
 

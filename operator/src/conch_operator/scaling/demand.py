@@ -50,6 +50,11 @@ class DemandBook:
             complete=not self.away and bool(gateways) and {load.id for load in living} >= set(gateways),
         )
 
+    def is_asked(self, model: ModelId) -> bool:
+        """Return whether somebody has something to do for a model."""
+        said = (load.models.get(model) for load in self._living())
+        return any(demand is not None and _sequences(demand) > 0 for demand in said)
+
     def said_since(self, at_s: float) -> bool:
         """Return whether every gateway that lives has said something since then."""
         return all(self._book.said_at_s(load) > at_s for load in self._living())

@@ -9,9 +9,9 @@ from conch_operator.scaling.starts import StartTimes
 from conch_operator.state import DesiredModel, EngineName, Fault, SourceFault
 
 QUIET_S = 5.0
-"""How seldom one is looked at whom nobody asks, at most."""
+"""The longest time between two looks at a model that nobody asks."""
 QUIET_PART = 1 / 60
-"""The same, as a part of its `idleAfter`."""
+"""The same, as a part of its `idleAfter`, where that is less."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class ScaledModel:
     looked_at_s: float = 0.0
     """When it was last decided about."""
     quiet: bool = False
-    """Whether nobody had anything to do for it then, as far as is known, and it was not about to rest."""
+    """Whether every gateway had said that it has nothing to do for it, and it was not about to rest."""
     drained_since_s: float | None = None
     edited: bool = False
     """Whether only an engine of an earlier spec has answered."""

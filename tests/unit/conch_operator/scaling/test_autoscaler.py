@@ -194,7 +194,7 @@ async def test_a_model_that_nobody_asks_is_looked_at_more_seldom(
     await scene.lives(5)
     assert await looks_of(scene, 10, monkeypatch) == looks
     assert await looks_of(scene, 10, monkeypatch, in_flight=1) == 10
-    assert await looks_of(scene, 10, monkeypatch) in (looks, looks + 1)
+    assert await looks_of(scene, 10, monkeypatch, idle_s=1) in (looks, looks + 1), "who was asked lately is still named"
 
 
 @pytest.mark.parametrize("rests", [False, True])

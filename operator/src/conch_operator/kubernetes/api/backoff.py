@@ -39,11 +39,6 @@ class Attempts:
         self._clock = clock
         self._failed: dict[Hashable, _Failed] = {}
 
-    @property
-    def any_failed(self) -> bool:
-        """Whether anything is remembered."""
-        return bool(self._failed)
-
     def obstacle(self, what: Hashable) -> Exception | None:
         """Return how it failed when its time has not come yet."""
         failed = self._failed.get(what)

@@ -12,7 +12,7 @@ import logging
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
@@ -43,8 +43,8 @@ _SILENT = 504
 ENDS_AFTER = 0.8
 """The API server is asked to end a watch after this part of the time for which it may be silent; it sends a bookmark
 before it does."""
-_CHANGES = {"fieldManager": OPERATOR, "fieldValidation": "Ignore"}
-"""Unknown fields are left out in silence: to warn of them, which nobody reads, the server reads a body twice."""
+_PATCHES = {"fieldManager": OPERATOR, "fieldValidation": "Ignore"}
+"""Unknown fields are left out in silence: to warn of them, which nobody reads, the server parses a patch twice."""
 _ATTEMPTS = 4
 _LONGEST_PAUSE_S = 10.0
 _MOMENT = re.compile(r'"(lastTransitionTime|eventTime)": "[^"]*"')
@@ -190,20 +190,20 @@ class KubernetesApi:
         """Make an object be as described, in the fields that we describe (server-side apply)."""
         meta = made["metadata"]
         headers = {"Content-Type": "application/apply-patch+yaml"}
-        query = {**_CHANGES, "force": "true"}
+        query = {**_PATCHES, "force": "true"}
         return await self._write("PATCH", kind.path(meta["namespace"], meta["name"]), made, query, headers)
 
     async def patch(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str = "") -> Object:
         """Change fields of an object or of a subresource (JSON merge patch)."""
         headers = {"Content-Type": "application/merge-patch+json"}
         path = kind.path(namespace, name, subresource)
-        return await self._write("PATCH", path, change, _CHANGES, headers)
+        return await self._write("PATCH", path, change, _PATCHES, headers)
 
     async def patch_list(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
         """Change fields of a subresource, lists by their keys (strategic merge patch)."""
         headers = {"Content-Type": "application/strategic-merge-patch+json"}
         path = kind.path(namespace, name, subresource)
-        return await self._write("PATCH", path, change, _CHANGES, headers)
+        return await self._write("PATCH", path, change, _PATCHES, headers)
 
     async def reset(self, kind: Kind, made: Object) -> Object:
         """Throw away what an existing object holds beside its metadata, and put what is described in its place."""
@@ -212,7 +212,7 @@ class KubernetesApi:
         fields = [name for name in made if name not in ("apiVersion", "kind", "metadata")]
         change = [{"op": "add", "path": f"/{name}", "value": made[name]} for name in fields]
         path = kind.path(meta["namespace"], meta["name"])
-        return await self._write("PATCH", path, change, _CHANGES, headers)
+        return await self._write("PATCH", path, change, _PATCHES, headers)
 
     async def create(self, kind: Kind, made: Object) -> Object:
         """Make a new object."""
@@ -250,16 +250,15 @@ class KubernetesApi:
     ) -> Object:
         if self._attempts is None:
             return await self._call(method, path, body=body, query=query, headers=headers)
-        what = _write_of(method, path, body) if self._attempts.any_failed else None
-        if what is not None and (obstacle := self._attempts.obstacle(what)) is not None:
+        what = method, path, hash(_MOMENT.sub("", json.dumps(body, sort_keys=True)))
+        if (obstacle := self._attempts.obstacle(what)) is not None:
             raise obstacle.with_traceback(None)  # else it would grow with each time
         try:
             answer = await self._call(method, path, body=body, query=query, headers=headers)
         except ApiError as error:
-            self._attempts.failed(what or _write_of(method, path, body), error)
+            self._attempts.failed(what, error)
             raise
-        if what is not None:
-            self._attempts.succeeded(what)
+        self._attempts.succeeded(what)
         return answer
 
     async def _call(
@@ -318,11 +317,6 @@ class KubernetesApi:
             auth_settings=["BearerToken"],
         )
         return await self._client.call_api(*request, _request_timeout=limits)
-
-
-def _write_of(method: str, path: str, body: Object | list[Object]) -> Hashable:
-    """Return what is equal for two attempts at one and the same write."""
-    return method, path, hash(_MOMENT.sub("", json.dumps(body, sort_keys=True)))
 
 
 async def _events(opened: RESTResponse) -> AsyncIterator[Event]:
