@@ -2,11 +2,13 @@ import asyncio
 import itertools
 from collections.abc import Callable, Coroutine
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from conch_contracts.conditions import ConditionStatus, ConditionType
 from conch_contracts.names import ModelId, ServedName
+from conch_operator.kubernetes import status_writer
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi, NotLeading
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.desired_models import Wanted, read_status, read_wanted
@@ -18,6 +20,7 @@ from conch_operator.kubernetes.status_writer import (
     first_status,
     is_turn,
     news,
+    status_body,
 )
 from conch_operator.reconcile.calls_in_flight import AGAIN_S, Background
 from conch_operator.reconcile.readiness import Published
@@ -262,6 +265,23 @@ async def test_a_word_that_waits_has_a_round_begin_when_its_time_has_come() -> N
     await writer.write(read_wanted([held]), {MODEL: on_the_way(replicas=1)})
     assert not begun.is_set()
     await asyncio.wait_for(begun.wait(), 30)
+
+
+async def test_words_that_wait_are_compared_once_and_not_written_where_the_object_holds_them_by_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, clock = Server(), FakeClock()
+    writer = StatusWriter(server, "operator-1", Background(), clock)
+    held = item("one", status=status_body(on_the_way(), item("one")))
+    found, words = read_wanted([held]), {MODEL: on_the_way(replicas=1)}
+    compared = Mock(wraps=status_body)
+    monkeypatch.setattr(status_writer, "status_body", compared)
+    for _ in range(3):
+        await writer.write(found, words)
+    assert compared.call_count == 1
+    clock.advance(WORDS_S)
+    await writer.write(read_wanted([held | {"status": status_body(words[MODEL], held)}]), words)
+    assert server.statuses == {}
 
 
 def test_the_first_status_is_unknown_throughout() -> None:

@@ -109,6 +109,21 @@ def test_whatever_changes_is_told_as_if_nothing_had_been_seen_before(what: str) 
         assert expected != rounds.before
 
 
+@pytest.mark.parametrize("what", CHANGES.keys())
+def test_whatever_changes_of_one_that_waits_is_told_as_if_nothing_had_been_seen_before(what: str) -> None:
+    model, change = CHANGES[what]
+    waiting = _with(engines=(engine(MODEL, probe=Probe()),)) if model is MODEL else _with(external={ONE: Probe()})
+    unchanged, observed = UnchangedModels(), waiting(seen(model))
+
+    def told(observed: Observed, before: Statuses, now: str, known: UnchangedModels | None) -> Statuses:
+        return describe(Desired((model,)), observed, published(model), before, now, known)
+
+    before = told(observed, {}, EARLIER, unchanged)
+    assert not before[ONE].settled
+    changed = change(observed)
+    assert told(changed, before, JUST_IN_TIME, unchanged) == told(changed, before, JUST_IN_TIME, None)
+
+
 @pytest.mark.parametrize("said", [Published(), Published(error="Redis is away")], ids=["no route", "no registry"])
 def test_what_became_of_the_routes_is_told(said: Published) -> None:
     rounds = Rounds(MODEL)
