@@ -28,7 +28,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", environ
     )
     parser.add_argument("name", help="a name under which the model is served")
     parser.add_argument("--for", dest="for_s", type=_seconds, default=600, metavar="DURATION",
-                        help="how long it stays awake without a request, such as 30m (10m)")  # fmt: skip
+                        help="how long it stays awake without a request, once it is, such as 30m (10m)")  # fmt: skip
     parser.add_argument("--url", help="the gateway; default: that of a running conch up")
     parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE, help="the folder that conch up uses (.conch)")
     parser.set_defaults(run=partial(run, environ=environ))

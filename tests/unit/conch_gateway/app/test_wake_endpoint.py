@@ -31,7 +31,7 @@ async def test_a_wish_is_left_and_its_end_told(body: bytes, for_s: int) -> None:
     running, wishes = waking()
     answer = await running.client.post(PATH, body)
     told = orjson.loads(answer.body)
-    assert (answer.status, wishes) == (202, [("local/tiny-chat", for_s)])
+    assert (answer.status, wishes) == (202, [("local/tiny-chat", for_s + 40)]), "it is awake when its engine is there"
     assert 39 < told.pop("ready_in_s") <= 40
     expected = {"id": "tiny-chat", "object": "model.wake", "state": "starting", "awake_until": UNTIL, "reason": None}
     assert told == expected
@@ -39,20 +39,25 @@ async def test_a_wish_is_left_and_its_end_told(body: bytes, for_s: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("engines", "changes", "state", "ready_in_s", "reason"),
+    ("engines", "changes", "state", "ready_in_s", "reason", "for_s"),
     [
-        ((Engine(grpc=ENGINE),), {}, "ready", 0.0, None),
-        ((), {"start_s": None}, "starting", None, None),
-        ((), {"start_failed": "The disk is full."}, "failed", None, "The disk is full."),
+        ((Engine(grpc=ENGINE),), {}, "ready", 0.0, None, 600),
+        ((), {"start_s": None}, "starting", None, None, 600),
+        ((), {"start_failed": "The disk is full."}, "failed", None, "The disk is full.", 640),
     ],
 )
 async def test_what_the_model_does_is_told(
-    engines: tuple[Engine, ...], changes: dict[str, Any], state: str, ready_in_s: float | None, reason: str | None
+    engines: tuple[Engine, ...],
+    changes: dict[str, Any],
+    state: str,
+    ready_in_s: float | None,
+    reason: str | None,
+    for_s: float,
 ) -> None:
     running, wishes = waking(*engines, **changes)
     told = orjson.loads((await running.client.post(PATH, b"")).body)
     assert (told["state"], told["ready_in_s"], told["reason"]) == (state, ready_in_s, reason)
-    assert len(wishes) == 1  # one that is awake stays so
+    assert [seconds for _, seconds in wishes] == [for_s]  # one that is awake stays so
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ class WakeRequest(ApiModel):
     """For how long the model shall be awake."""
 
     for_s: Annotated[int, Field(ge=1, le=86_400)] = DEFAULT_S
-    """Seconds, at most a day. A wish that lasts longer stays."""
+    """Seconds from when an engine should be there, at most a day. A wish that lasts longer stays."""
 
 
 class ModelWake(ApiModel):

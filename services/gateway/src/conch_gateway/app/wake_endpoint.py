@@ -46,12 +46,16 @@ class WakeEndpoint:
         exchange.model = route.served_names[0]
         self.metrics.unknown_fields.inc(unknown_fields)
         try:
-            until = await self.wake(route.model_id, asked.for_s)
+            until = await self.wake(route.model_id, asked.for_s + self._start_s(route))
         except (RegistryUnavailable, RegistryError):
             raise Unavailable("Redis does not take the wish.", code="store_unavailable", retry_after_s=2) from None
         self.metrics.of(exchange.model).wakes[WakeCause.CALL].inc()
         self.admission.wish(route.model_id)
         return Answer(self._told(route, name, int(until)).model_dump_json().encode(), status=202)
+
+    def _start_s(self, route: Route) -> float:
+        """Return how long the model is not awake yet, as starts usually take."""
+        return 0.0 if self.admission.has_engine(route.model_id) else route.start_s or 0.0
 
     def _route(self, name: str) -> Route:
         snapshot = self.snapshot()
