@@ -49,6 +49,8 @@ PAUSE_PART = 6.0
 """So many times as long as the last round took is a pause: engines of their own start and are routed beside rounds."""
 HELD_PART = 2.0
 """The same while a request is held for an engine: it may wait for one of an EnginePool, which rounds load."""
+LOOK_S = 0.1
+"""Within a pause, between two looks whether a request is held by now."""
 LONGEST_PAUSE_S = 2.0
 """However long the last round took."""
 _NOT_DEFINED = 404
@@ -212,11 +214,20 @@ class LeaderLoop:
 
     async def _pause(self) -> None:
         """Wait for as long as there is to be between two rounds: they take a seventh of the time, or more."""
+        began_s = time.monotonic()
+        while (left_s := self._pause_s() - (time.monotonic() - began_s)) > 0:
+            if self._edited.is_set():
+                await asyncio.sleep(left_s)
+            else:
+                await wait_at_most(self._edited, min(left_s, LOOK_S))
+
+    def _pause_s(self) -> float:
+        """Return how long the pause is to be, as it looks now."""
         least_s, part = (AWAITED_PAUSE_S, HELD_PART) if self._holds() else (LEAST_PAUSE_S, PAUSE_PART)
         pause_s = max(least_s, min(self._took_s * part, LONGEST_PAUSE_S))
-        edited_s = min(pause_s, max(EDITED_PAUSE_S, self._took_s * EDITED_PART))
-        await asyncio.sleep(edited_s)
-        await wait_at_most(self._edited, pause_s - edited_s)
+        if self._edited.is_set():
+            pause_s = min(pause_s, max(EDITED_PAUSE_S, self._took_s * EDITED_PART))
+        return pause_s
 
     def _rest_s(self) -> float:
         return self._round_s if self._settled else min(self._round_s, UNSETTLED_S)

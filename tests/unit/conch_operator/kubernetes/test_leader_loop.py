@@ -1,7 +1,9 @@
 """In which order a round looks and acts, and what the loop leaves behind."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from typing import Any, ClassVar
 
 import pytest
@@ -269,6 +271,7 @@ def seen(generation: int, observed: int | None) -> Object:
         (None, False, 0.01, 0.25),
         (None, True, 0.001, 0.01),
         (None, True, 0.4, 0.8),
+        pytest.param(None, lambda at_s: at_s > 0.5, 0.2, 0.6, id="held since a moment ago"),
         (None, False, 0.2, 1.2),
         (None, False, 9.0, 2.0),
         pytest.param(seen(2, 1), False, 0.01, 0.05, id="edited"),
@@ -280,10 +283,14 @@ def seen(generation: int, observed: int | None) -> Object:
     ],
 )
 async def test_the_pause_after_a_round(
-    tells: Object | None, holds: bool, took_s: float, pause_s: float, monkeypatch: pytest.MonkeyPatch
+    tells: Object | None,
+    holds: bool | Callable[[float], bool],
+    took_s: float,
+    pause_s: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pauses: list[float] = []
-    moments = iter((0.0, took_s))
+    moments, calls = iter((0.0, took_s)), count()
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
@@ -300,10 +307,12 @@ async def test_the_pause_after_a_round(
             return await super().run()
 
     monkeypatch.setattr(leader_loop.time, "perf_counter", lambda: next(moments))
+    monkeypatch.setattr(leader_loop.time, "monotonic", lambda: sum(pauses) + 1e-9 * next(calls))
     monkeypatch.setattr(leader_loop.asyncio, "sleep", sleep)
     monkeypatch.setattr(leader_loop, "wait_at_most", wait_at_most)
     wake = asyncio.Event()
-    loop = LeaderLoop(ToldOf(), OperatorMetrics.on(CollectorRegistry()), 60.0, wake, lambda: holds)
+    held = holds if callable(holds) else lambda _: holds
+    loop = LeaderLoop(ToldOf(), OperatorMetrics.on(CollectorRegistry()), 60.0, wake, lambda: held(sum(pauses)))
     with pytest.raises(asyncio.CancelledError):
         await loop.run()
     assert sum(pauses) == pytest.approx(pause_s)
