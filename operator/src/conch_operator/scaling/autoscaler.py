@@ -112,6 +112,9 @@ class Autoscaler(BackgroundLoops):
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
+            if not self._book.is_complete(self._gateways):
+                for known in self._models.values():
+                    known.quiet = False
             async for model, known in in_turns([*self._models.items()]):
                 if self._models.get(model) is known and known.is_due(self._book.clock()):
                     self._decide_between(known)

@@ -47,8 +47,12 @@ class DemandBook:
             sequences=sum(_sequences(demand) for _, demand in said),
             oldest_wait_s=max((demand.oldest_wait_s for _, demand in said), default=0.0),
             idle_s=min(ended, default=None),
-            complete=not self.away and bool(gateways) and {load.id for load in living} >= set(gateways),
+            complete=self.is_complete(gateways),
         )
+
+    def is_complete(self, gateways: Collection[str]) -> bool:
+        """Return whether each of these gateways that live has said what it has to do."""
+        return not self.away and bool(gateways) and {load.id for load in self._living()} >= set(gateways)
 
     def is_asked(self, model: ModelId) -> bool:
         """Return whether somebody has something to do for a model."""

@@ -164,8 +164,13 @@ async def test_the_clock_alone_costs_a_model_at_rest_nothing(
     assert await looks_of(scene, 3, monkeypatch) == looks
 
 
-async def looks_of(scene: Scene, ticks: int, monkeypatch: pytest.MonkeyPatch, **demand: Any) -> int:
-    """Let the clock tick so often, once a second, and a gateway say so; return how often the model was looked at."""
+async def looks_of(
+    scene: Scene, ticks: int, monkeypatch: pytest.MonkeyPatch, *, away: bool = False, **demand: Any
+) -> int:
+    """Let the clock tick so often, once a second, and a gateway say so; return how often the model was looked at.
+
+    `away`: nobody can be heard meanwhile.
+    """
     looked, left, sleep = Mock(wraps=scene.book.of), ticks, asyncio.sleep
 
     async def ticked(seconds: float) -> None:
@@ -175,7 +180,7 @@ async def looks_of(scene: Scene, ticks: int, monkeypatch: pytest.MonkeyPatch, **
             if left < 0:
                 raise asyncio.CancelledError
             scene.clock.advance(1)
-            scene.says(**demand)
+            scene.book.lose() if away else scene.says(**demand)
         await sleep(0)
 
     with monkeypatch.context() as patch:
@@ -195,6 +200,19 @@ async def test_a_model_that_nobody_asks_is_looked_at_more_seldom(
     assert await looks_of(scene, 10, monkeypatch) == looks
     assert await looks_of(scene, 10, monkeypatch, in_flight=1) == 10
     assert await looks_of(scene, 10, monkeypatch, idle_s=1) in (looks, looks + 1), "who was asked lately is still named"
+
+
+async def test_a_moment_in_which_not_all_is_known_is_noticed_of_models_that_nobody_asks_too(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.model = scene.world.model(scaling={**FROM_ZERO, "idleAfter": "10m"})
+    await scene.lives(5)
+    assert await looks_of(scene, 593, monkeypatch) < 200
+    assert await looks_of(scene, 1, monkeypatch, away=True) == 1
+    await scene.lives(595)
+    assert scene.addresses != [], "there may have been requests"
+    await scene.lives(10)
+    assert scene.addresses == []
 
 
 @pytest.mark.parametrize("rests", [False, True])
