@@ -154,7 +154,7 @@ def look_at_rest(found: Fleet, report: Report) -> None:
 async def compare_cpu(found: Fleet, report: Report, folder: Path) -> None:
     """Compare the gateway with one that knows ten models, in turns."""
     async with gateway_with_few(found, 10, folder / "few") as few:
-        with_few, with_all = await cpu_us(found, few, folder, pairs=9, seconds=1.3)
+        with_few, with_all = await cpu_us(found, few, folder, pairs=17, seconds=1.3)
     ratio = median(with_all) / median(with_few)
     figure = f"{median(with_few):.0f} and {median(with_all):.0f} µs: {ratio:.2f} times"
     bound = f"{CPU_RATIO:.1f} times"

@@ -28,7 +28,8 @@ log = logging.getLogger(__name__)
 WORDS_S = 1.0
 """How long what is said of a model waits for more, where it is no turn."""
 WORDS_PER_S = 5.0
-"""So many words of all models together are written at most: of many that start at once most serve before their turn."""
+"""So many words of all models on their way are written at most: of many that start at once most serve before their
+turn. Where a model has come to stay, at rest for instance, is said after `WORDS_S`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,10 @@ class _Unsaid:
     status: ModelStatus
     since_s: float
     """Since when something about the object waits."""
+
+    def left_s(self, words_s: float, now_s: float) -> float:
+        """Return how much longer they wait, where those about models on their way wait for `words_s`."""
+        return self.since_s + (WORDS_S if self.status.settled else words_s) - now_s
 
     def is_of(self, item: Object, status: ModelStatus) -> bool:
         """Return whether nothing has changed since they were looked at."""
@@ -108,22 +113,22 @@ class StatusWriter:
             item = wanted.objects[model]
             uid = item["metadata"]["uid"]
             known, waiting = said.get(uid), before.get(uid)
-            if waiting is not None and waiting.is_of(item, status) and waiting.since_s + words_s > now:
+            if waiting is not None and waiting.is_of(item, status) and (left_s := waiting.left_s(words_s, now)) > 0:
                 self._unsaid[uid] = waiting
-                waits_s.append(waiting.since_s + words_s - now)
+                waits_s.append(left_s)
                 continue
             if (known is not None and known[0] is item and known[1] is status) or (
                 status_body(status, item) == _held(item)
             ):
                 self._said[uid] = item, status
                 continue
-            waits_since_s = now if waiting is None else waiting.since_s
-            wait_s = 0.0 if is_turn(read_status(model, item), status) else waits_since_s + words_s - now
-            if wait_s <= 0:
+            unsaid = _Unsaid(item, status, now if waiting is None else waiting.since_s)
+            left_s = unsaid.left_s(words_s, now)
+            if left_s <= 0 or is_turn(read_status(model, item), status):
                 due[model] = item, status
             else:
-                self._unsaid[uid] = _Unsaid(item, status, waits_since_s)
-                waits_s.append(wait_s)
+                self._unsaid[uid] = unsaid
+                waits_s.append(left_s)
         if waits_s:
             self._background.changed_in(min(waits_s))
         return due

@@ -254,6 +254,22 @@ async def test_words_of_many_models_wait_longer_but_a_turn_of_one_of_them_does_n
     assert await written(starts) == {*names} - {"m7"}
 
 
+async def test_that_a_model_rests_is_said_while_many_are_on_their_way() -> None:
+    server, clock = Server(), FakeClock()
+    writer = StatusWriter(server, "operator-1", Background(), clock)
+    names = [f"m{index}" for index in range(100)]
+    held = {name: STARTED if name == "m0" else STARTS for name in names}
+    found = read_wanted([item(name, status=status_body(said, item(name))) for name, said in held.items()])
+    words = {
+        ModelId(f"ns/{name}"): RESTS if said is STARTED else said.model_copy(update={"replicas": 1})
+        for name, said in held.items()
+    }
+    await writer.write(found, words)
+    clock.advance(WORDS_S)
+    await writer.write(found, words)
+    assert server.statuses.keys() == {"m0"}
+
+
 async def test_a_word_that_waits_has_a_round_begin_when_its_time_has_come() -> None:
     server, clock, begun = Server(), FakeClock(), asyncio.Event()
     writer = StatusWriter(server, "operator-1", Background(changed=begun.set), clock)
