@@ -254,22 +254,6 @@ async def test_words_of_many_models_wait_longer_but_a_turn_of_one_of_them_does_n
     assert await written(starts) == {*names} - {"m7"}
 
 
-async def test_that_a_model_rests_is_said_while_many_are_on_their_way() -> None:
-    server, clock = Server(), FakeClock()
-    writer = StatusWriter(server, "operator-1", Background(), clock)
-    names = [f"m{index}" for index in range(100)]
-    held = {name: STARTED if name == "m0" else STARTS for name in names}
-    found = read_wanted([item(name, status=status_body(said, item(name))) for name, said in held.items()])
-    words = {
-        ModelId(f"ns/{name}"): RESTS if said is STARTED else said.model_copy(update={"replicas": 1})
-        for name, said in held.items()
-    }
-    await writer.write(found, words)
-    clock.advance(WORDS_S)
-    await writer.write(found, words)
-    assert server.statuses.keys() == {"m0"}
-
-
 async def test_a_word_that_waits_has_a_round_begin_when_its_time_has_come() -> None:
     server, clock, begun = Server(), FakeClock(), asyncio.Event()
     writer = StatusWriter(server, "operator-1", Background(changed=begun.set), clock)
@@ -283,21 +267,21 @@ async def test_a_word_that_waits_has_a_round_begin_when_its_time_has_come() -> N
     await asyncio.wait_for(begun.wait(), 30)
 
 
-async def test_words_that_wait_are_compared_once_and_not_written_where_the_object_holds_them_by_then(
+async def test_words_are_compared_once_and_those_of_a_model_at_rest_wait_for_no_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server, clock = Server(), FakeClock()
     writer = StatusWriter(server, "operator-1", Background(), clock)
-    held = item("one", status=status_body(on_the_way(), item("one")))
-    found, words = read_wanted([held]), {MODEL: on_the_way(replicas=1)}
+    found = read_wanted([item("one", status=status_body(STARTED, item("one")))])
     compared = Mock(wraps=status_body)
     monkeypatch.setattr(status_writer, "status_body", compared)
+    monkeypatch.setattr(status_writer, "WORDS_PER_S", 0.01)
     for _ in range(3):
-        await writer.write(found, words)
-    assert compared.call_count == 1
+        await writer.write(found, {MODEL: RESTS})
+    assert (compared.call_count, server.statuses) == (1, {})
     clock.advance(WORDS_S)
-    await writer.write(read_wanted([held | {"status": status_body(words[MODEL], held)}]), words)
-    assert server.statuses == {}
+    await writer.write(found, {MODEL: RESTS})
+    assert server.statuses.keys() == {"one"}
 
 
 def test_the_first_status_is_unknown_throughout() -> None:
