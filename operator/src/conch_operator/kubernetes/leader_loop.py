@@ -46,11 +46,11 @@ EDITED_PAUSE_S = 0.05
 EDITED_PART = 0.25
 """So long a pause for an edit is at least, as a part of how long the last round took."""
 PAUSE_PART = 6.0
-"""So many times as long as the last round took is a pause: engines of their own start and are routed beside rounds."""
+"""So many times as long as the last round took is a pause with many models: they start and are routed beside rounds."""
 SHORT_PART = 2.0
-"""The same after a short round, and while a request is held for an engine: rounds load those of EnginePools."""
-SHORT_S = 0.2
-"""A round that takes longer is one over many models."""
+"""The same with few models, and while a request is held for an engine: rounds load those of EnginePools."""
+MANY = 100
+"""More models than that are many."""
 LOOK_S = 0.1
 """Within a pause, between two looks whether a request is held by now."""
 LONGEST_PAUSE_S = 2.0
@@ -215,7 +215,7 @@ class LeaderLoop:
             await wait_at_most(self._wake, self._rest_s())
 
     async def _pause(self) -> None:
-        """Wait for as long as there is to be between two rounds: long ones take a seventh of the time, or more."""
+        """Wait for as long as there is to be between two rounds: those over many models take a seventh of the time."""
         began_s = time.monotonic()
         while (left_s := self._pause_s() - (time.monotonic() - began_s)) > 0:
             if self._edited.is_set():
@@ -227,7 +227,7 @@ class LeaderLoop:
         """Return how long the pause is to be, as it looks now."""
         holds = self._holds()
         least_s = AWAITED_PAUSE_S if holds else LEAST_PAUSE_S
-        part = SHORT_PART if holds or self._took_s <= SHORT_S else PAUSE_PART
+        part = PAUSE_PART if self._models > MANY and not holds else SHORT_PART
         pause_s = max(least_s, min(self._took_s * part, LONGEST_PAUSE_S))
         if self._edited.is_set():
             pause_s = min(pause_s, max(EDITED_PAUSE_S, self._took_s * EDITED_PART))
