@@ -6,6 +6,7 @@ again. What gets no answer is tried again, and holds up no other model.
 """
 
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -33,21 +34,23 @@ turn. Where a model has come to stay, at rest for instance, is said after `WORDS
 
 
 @dataclass(frozen=True, slots=True)
-class _Unsaid:
-    """Words about an object that wait for more, since they tell of no turn."""
+class _Looked:
+    """What a comparison of an object with its status came to, where that tells of no turn."""
 
     item: Object
     status: ModelStatus
-    since_s: float
-    """Since when something about the object waits."""
-
-    def left_s(self, words_s: float, now_s: float) -> float:
-        """Return how much longer they wait, where those about models on their way wait for `words_s`."""
-        return self.since_s + (WORDS_S if self.status.settled else words_s) - now_s
+    waits_since_s: float | None
+    """Since when words about the object wait; None where it holds the status."""
 
     def is_of(self, item: Object, status: ModelStatus) -> bool:
-        """Return whether nothing has changed since they were looked at."""
+        """Return whether nothing has changed since."""
         return self.item is item and self.status is status
+
+    def left_s(self, words_s: float, now_s: float) -> float:
+        """Return how much longer its words wait, where those about models on their way wait for `words_s`."""
+        if self.waits_since_s is None:
+            return math.inf
+        return self.waits_since_s + (WORDS_S if self.status.settled else words_s) - now_s
 
 
 class StatusWriter:
@@ -64,10 +67,8 @@ class StatusWriter:
         self._instance = instance
         self._background = background
         self._clock = clock
-        self._said: dict[str, tuple[Object, ModelStatus]] = {}
-        """Objects, by their uids, with the status that each was found to hold."""
-        self._unsaid: dict[str, _Unsaid] = {}
-        """The words about objects that wait, by their uids."""
+        self._looked: dict[str, _Looked] = {}
+        """Objects, by their uids, about which nothing was to be written when they were last looked at."""
         self._first: CallsInFlight[str, Object | None] = CallsInFlight(background)
         self._firsts: dict[str, Object] = {}
         """The first status of each object that has none yet, by its uid; it is on its way."""
@@ -105,32 +106,22 @@ class StatusWriter:
         self, wanted: Wanted, statuses: Mapping[ModelId, ModelStatus]
     ) -> dict[ModelId, tuple[Object, ModelStatus]]:
         """Return what is to be written now; a later round sees to the rest."""
-        now, before, due = self._clock(), self._unsaid, {}
-        said, self._said, self._unsaid = self._said, {}, {}
-        words_s = max(WORDS_S, len(before) / WORDS_PER_S)
-        waits_s: list[float] = []
+        now, before, due = self._clock(), self._looked, {}
+        self._looked = {}
+        words_s = max(WORDS_S, sum(one.waits_since_s is not None for one in before.values()) / WORDS_PER_S)
+        soonest_s = math.inf
         for model, status in statuses.items():
             item = wanted.objects[model]
             uid = item["metadata"]["uid"]
-            known, waiting = said.get(uid), before.get(uid)
-            if waiting is not None and waiting.is_of(item, status) and (left_s := waiting.left_s(words_s, now)) > 0:
-                self._unsaid[uid] = waiting
-                waits_s.append(left_s)
-                continue
-            if (known is not None and known[0] is item and known[1] is status) or (
-                status_body(status, item) == _held(item)
-            ):
-                self._said[uid] = item, status
-                continue
-            unsaid = _Unsaid(item, status, now if waiting is None else waiting.since_s)
-            left_s = unsaid.left_s(words_s, now)
-            if left_s <= 0 or is_turn(read_status(model, item), status):
+            looked = _looked(model, item, status, before.get(uid), now)
+            left_s = 0.0 if looked is None else looked.left_s(words_s, now)
+            if looked is None or left_s <= 0:
                 due[model] = item, status
             else:
-                self._unsaid[uid] = unsaid
-                waits_s.append(left_s)
-        if waits_s:
-            self._background.changed_in(min(waits_s))
+                self._looked[uid] = looked
+                soonest_s = min(soonest_s, left_s)
+        if soonest_s < math.inf:
+            self._background.changed_in(soonest_s)
         return due
 
     def _first_writes(self, wanted: Wanted) -> dict[str, Callable[[], Awaitable[Object | None]]]:
@@ -166,6 +157,18 @@ class StatusWriter:
             if error.status not in expected:
                 log.warning("A status was not written.", extra={"model": meta["name"], "error": str(error)})
             return None
+
+
+def _looked(model: ModelId, item: Object, status: ModelStatus, known: _Looked | None, now_s: float) -> _Looked | None:
+    """Compare an object with its status, once; None where that tells of a turn. `known`: the look before this one."""
+    if known is not None and known.is_of(item, status):
+        return known
+    if status_body(status, item) == _held(item):
+        return _Looked(item, status, None)
+    if is_turn(read_status(model, item), status):
+        return None
+    waits_since_s = None if known is None else known.waits_since_s
+    return _Looked(item, status, now_s if waits_since_s is None else waits_since_s)
 
 
 def is_turn(before: ModelStatus | None, status: ModelStatus) -> bool:
