@@ -5,7 +5,7 @@ tell what is done from what is stuck. The time of the last progress is kept in t
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from conch_contracts.conditions import ON_THE_WAY, Condition, ConditionStatus, ConditionType, Reason
 from conch_contracts.spec.fields import format_duration
@@ -48,7 +48,7 @@ def rollout_conditions(
     fault: Fault | None, deadline_s: float, generation: int, last_progress: str, now: str
 ) -> tuple[Condition, ...]:
     """Return Progressing, Reconciling and Stalled; `fault`: what is not there yet, or fails."""
-    stalled = fault is not None and _seconds_between(last_progress, now) >= deadline_s
+    stalled = fault is not None and datetime.fromisoformat(now) >= stalls_at(last_progress, deadline_s)
     reason, message = _said(fault, deadline_s if stalled else None)
     states = {
         ConditionType.PROGRESSING: not stalled,
@@ -68,6 +68,11 @@ def rollout_conditions(
     )
 
 
+def stalls_at(last_progress: str, deadline_s: float) -> datetime:
+    """Return from when on a model is stuck that does not get on."""
+    return datetime.fromisoformat(last_progress) + timedelta(seconds=deadline_s)
+
+
 def _said(fault: Fault | None, exceeded_s: float | None) -> tuple[Reason, str]:
     if fault is None:
         return Reason.NEW_ENGINE_AVAILABLE, ""
@@ -79,7 +84,3 @@ def _said(fault: Fault | None, exceeded_s: float | None) -> tuple[Reason, str]:
     if on_the_way and fault.reason is not Reason.DOWNLOADING:
         return Reason.ROLLING_OUT, message
     return fault.reason, message
-
-
-def _seconds_between(earlier: str, later: str) -> float:
-    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()

@@ -1,7 +1,7 @@
 """Pure: from an observation to the status that users read, the same fields on a laptop and on a cluster."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
@@ -26,7 +26,7 @@ from conch_operator.reconcile.readiness import (
     no_engine_answers,
     rollout_fault,
 )
-from conch_operator.reconcile.rollout import Milestones, rollout_conditions
+from conch_operator.reconcile.rollout import Milestones, rollout_conditions, stalls_at
 from conch_operator.reconcile.unchanged_models import UnchangedModels
 from conch_operator.routes.name_claims import claims_of
 from conch_operator.routes.route import unused_defaults
@@ -309,8 +309,7 @@ def _stands_until(status: ModelStatus, model: DesiredModel) -> datetime | None:
     """Return when what is said of a model stops to be true though nothing changes; None where that does not come."""
     if status.last_progress_time is None or status.settled or status.holds(ConditionType.STALLED):
         return None
-    deadline = timedelta(seconds=model.deployment.spec.progress_deadline)
-    return datetime.fromisoformat(status.last_progress_time) + deadline
+    return stalls_at(status.last_progress_time, model.deployment.spec.progress_deadline)
 
 
 def _milestones(status: ModelStatus, download: str, *, done: bool) -> Milestones:
