@@ -62,19 +62,19 @@ def _least_seconds(times: Sequence[tuple[int, int]], rule: _Rule) -> int:
 
     It stays between two of them or goes, whichever makes the whole day cheapest.
     """
-    least = [0, *(0 for _ in times)]
-    """By the number of times at the end of the day for which it is."""
+    least = [0] * (len(times) + 1)
+    """From each of the times to the end of the day."""
     for first in reversed(range(len(times))):
         begin, found = times[first][0] - START_S, []
         for last in range(first, len(times)):
             end = max(times[last][1] + rule.stays_s, begin + rule.least_s)
             later = times[last + 1][0] - START_S if last + 1 < len(times) else None
             if later is None or later - end > rule.gap_s:
-                found.append(min(end, DAY_S) - begin + least[len(times) - last - 1])
+                found.append(min(end, DAY_S) - begin + least[last + 1])
             if later is not None and later - end > _SURELY_GOES_S:
                 break
-        least[len(times) - first] = min(found)
-    return least[len(times)]
+        least[first] = min(found)
+    return least[0]
 
 
 def _running(day: Day) -> list[int]:
