@@ -105,18 +105,17 @@ class Autoscaler(BackgroundLoops):
         And at all that are about to: who has nothing to do for them any more does not name them.
         """
         for model, known in self._models.items():
-            known.quiet = known.quiet and not (model in models and self._book.is_asked(model))
+            if known.quiet and model in models and self._book.is_asked(model):
+                known.quiet = False
             if known.scaler.draining or (known.scaler.desired == 0 and model in models):
                 self._decide_between(known)
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            if not self._book.is_complete(self._gateways):
-                for known in self._models.values():
-                    known.quiet = False
+            complete = self._book.is_complete(self._gateways)
             async for model, known in in_turns([*self._models.items()]):
-                if self._models.get(model) is known and known.is_due(self._book.clock()):
+                if self._models.get(model) is known and known.is_due(self._book.clock(), complete=complete):
                     self._decide_between(known)
 
     def _decide_between(self, known: ScaledModel) -> None:
@@ -135,7 +134,8 @@ class Autoscaler(BackgroundLoops):
         drained = known.drained_since_s is not None and self._book.said_since(known.drained_since_s)
         before = known.scaler.desired
         load = self._book.of(known.deployed.id, self._gateways)
-        known.complete, known.looked_at_s = load.complete, now
+        known.complete = load.complete
+        known.looked_at_s = now
         if known.scaling is None or known.bounds is None:
             known.scaler.follow(known.deployed.deployment.spec.replicas, now)
         else:

@@ -74,18 +74,18 @@ class ScaledModel:
         """Whether an engine that ended would not be started again, since its folder is unreadable now."""
         return isinstance(self.unreadable, SourceFault) and self.unreadable.is_of_now
 
-    def is_due(self, now_s: float) -> bool:
+    def is_due(self, now_s: float, *, complete: bool) -> bool:
         """Return whether time alone may have changed what was decided.
 
         A model at rest without schedules waits for somebody. One that nobody asks is looked at more seldom, the longer
-        that may go on.
+        that may go on, while what the gateways have said is `complete`.
         """
         if self.scaling is not None and self.scaling.schedules:
             return True
         if self.scaler.desired == 0:
             return False
         idle_after_s = math.inf if self.bounds is None else self.bounds.idle_after_s
-        return not self.quiet or now_s - self.looked_at_s >= min(QUIET_S, idle_after_s * QUIET_PART)
+        return not (self.quiet and complete) or now_s - self.looked_at_s >= min(QUIET_S, idle_after_s * QUIET_PART)
 
     @property
     def scaling(self) -> ScalingSpec | None:
