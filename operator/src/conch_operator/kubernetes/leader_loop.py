@@ -45,10 +45,11 @@ EDITED_PAUSE_S = 0.05
 """The same where a model has been edited."""
 EDITED_PART = 0.25
 """So long a pause for an edit is at least, as a part of how long the last round took."""
-PAUSE_PART = 6.0
-"""So many times as long as the last round took is a pause with many models: they start and are routed beside rounds."""
-SHORT_PART = 2.0
-"""The same with few models, and while a request is held for an engine: rounds load those of EnginePools."""
+PAUSE_PART = 2.0
+"""So many times as long as the last round took is a pause."""
+PAUSE_PART_OF_MANY = 6.0
+"""The same with many models, which start and are routed beside rounds; but not while a request is held for an engine:
+rounds load those of EnginePools."""
 MANY = 100
 """More models than that are many."""
 LOOK_S = 0.1
@@ -227,7 +228,7 @@ class LeaderLoop:
         """Return how long the pause is to be, as it looks now."""
         holds = self._holds()
         least_s = AWAITED_PAUSE_S if holds else LEAST_PAUSE_S
-        part = PAUSE_PART if self._models > MANY and not holds else SHORT_PART
+        part = PAUSE_PART_OF_MANY if self._models > MANY and not holds else PAUSE_PART
         pause_s = max(least_s, min(self._took_s * part, LONGEST_PAUSE_S))
         if self._edited.is_set():
             pause_s = min(pause_s, max(EDITED_PAUSE_S, self._took_s * EDITED_PART))

@@ -28,9 +28,9 @@ def first_answers(
     """
     going = {*steps.withdraw, *steps.stop, *steps.restart}
     found: dict[ModelId, RoutedModel] = {}
-    for engine in (each for each in engines if each.name not in going):
+    for engine in engines:
         routed = steps.routes.get(engine.model)
-        if routed is None or routed[1] or engine.phase is not EnginePhase.RUNNING:
+        if engine.name in going or routed is None or routed[1] or engine.phase is not EnginePhase.RUNNING:
             continue
         if engine.spec_hash != specs.get(engine.model) or tokenizer_of(engine.name) != routed[0].tokenizer_digest:
             continue

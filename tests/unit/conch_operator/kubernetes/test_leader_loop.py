@@ -265,15 +265,19 @@ def seen(generation: int, observed: int | None) -> Object:
     return {"metadata": {"generation": generation}, **said}
 
 
+OF_MANY_S = 0.25
+"""How long a round takes here that is one over many models."""
+
+
 @pytest.mark.parametrize(
     ("tells", "holds", "took_s", "pause_s"),
     [
         (None, False, 0.01, 0.25),
         (None, True, 0.001, 0.01),
         (None, True, 0.4, 0.8),
-        pytest.param(None, lambda at_s: at_s > 0.55, 0.25, 0.6, id="held since a moment ago"),
+        pytest.param(None, lambda at_s: at_s > 0.55, OF_MANY_S, 0.6, id="held since a moment ago"),
         (None, False, 0.2, 0.4),
-        pytest.param(None, False, 0.25, 1.5, id="of many models"),
+        pytest.param(None, False, OF_MANY_S, 1.5, id="of many models"),
         (None, False, 9.0, 2.0),
         pytest.param(seen(2, 1), False, 0.01, 0.05, id="edited"),
         pytest.param(seen(2, 1), False, 0.4, 0.1, id="edited, after a long round"),
@@ -307,7 +311,7 @@ async def test_the_pause_after_a_round(
                 loop.see_model(tells)
             return await super().run()
 
-    monkeypatch.setattr(leader_loop, "MANY", 0 if took_s == 0.25 else 100)
+    monkeypatch.setattr(leader_loop, "MANY", 0 if took_s == OF_MANY_S else 100)
     monkeypatch.setattr(leader_loop.time, "perf_counter", lambda: next(moments))
     monkeypatch.setattr(leader_loop.time, "monotonic", lambda: sum(pauses) + 1e-9 * next(calls))
     monkeypatch.setattr(leader_loop.asyncio, "sleep", sleep)
