@@ -55,6 +55,21 @@ def ask(world: Plane) -> tuple[int, dict[str, Any]]:
             return error.code, json.load(error)["error"]
 
 
+def has_room_for_one(world: Plane) -> dict[str, Any]:
+    """Give the node room for one engine, and return what of it an engine asks for."""
+    room = "example.com/room"
+    (node,) = world.namespace.kubectl("get", "nodes", "-o", "name").split()
+    patch = json.dumps({"status": {"capacity": {room: "1"}}})
+    world.namespace.kubectl("patch", node, "--subresource=status", "--type=merge", "-p", patch)
+    return {"resources": {"limits": {room: 1}}}
+
+
+def found_no_node(world: Plane) -> int:
+    """Return how many times pods found no node."""
+    events = world.namespace.kubectl("get", "events", "--field-selector=reason=FailedScheduling", "-o", "name")
+    return len(events.split())
+
+
 async def told_s(world: Plane, reason: str, says: str) -> float:
     """Start an engine for a request that is held; return how long it takes until it is refused with this reason."""
     asked = asyncio.create_task(asyncio.to_thread(ask, world))
@@ -96,4 +111,22 @@ async def test_whoever_waits_for_an_engine_that_cannot_start_is_told_so_within_f
         await is_told_soon(world, "Unschedulable", "Insufficient nvidia.com/gpu", **gpu)
         image = "127.0.0.1:9/none:1"
         await is_told_soon(world, "ImagePullFailed", f"The image {image} cannot be pulled", image=image)
+        await asyncio.to_thread(world.clear)
+
+
+async def test_a_request_waits_for_the_room_that_the_models_last_engine_leaves(world: Plane) -> None:
+    scaling = {"minReplicas": 0, "maxReplicas": 1, "idleAfter": "1s"}
+    engine = {"cpu": {}, **has_room_for_one(world)}
+
+    def rests() -> bool:
+        found = world.namespace.get("deployment", "tiny-chat-engine")
+        return bool(found["spec"]["replicas"] == 0)
+
+    with world.operator():
+        world.namespace.apply(world.model(engine=engine, scaling=scaling))
+        await asyncio.to_thread(world.wait_ready, timeout_s=300)
+        for again in range(TRIES):
+            await eventually_in_thread(rests, "no engine", 120)
+            assert await asyncio.to_thread(ask, world) == (200, {}), f"request {again + 1}"
+        assert found_no_node(world) > 0, "no engine was still ending when the next one was made"
         await asyncio.to_thread(world.clear)

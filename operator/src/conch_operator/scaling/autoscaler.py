@@ -26,6 +26,7 @@ from conch_operator.routes.engine_contract import contract_of
 from conch_operator.routes.name_claims import names_of
 from conch_operator.scaling.decision import Bounds, Cause, EngineScaler, EnginesSeen
 from conch_operator.scaling.demand import DemandBook
+from conch_operator.scaling.freed_room import FreedRoom
 from conch_operator.scaling.scaled_model import ScaledModel, Wish
 from conch_operator.scaling.schedule import scheduled_minimum
 from conch_operator.scaling.start_failures import failure_of_all, outlasts_a_pause, source_failure, start_faults
@@ -66,7 +67,8 @@ class Autoscaler(BackgroundLoops):
     ) -> None:
         """Make it; `changed` says that a round is due, `wake` starts a resting model's engines before it comes.
 
-        An engine that no node has room for has failed to start after `node_wait_s`: the cluster may add one.
+        An engine that no node has room for has failed to start after `node_wait_s`, in which the cluster may add one,
+        and when the engines that had begun to end by then have left their room.
         """
         super().__init__(self._tick)
         self._book = book
@@ -77,6 +79,7 @@ class Autoscaler(BackgroundLoops):
         self._node_wait_s = node_wait_s
         self._models: dict[ModelId, ScaledModel] = {}
         self._gateways: frozenset[str] = frozenset()
+        self._freed = FreedRoom()
         self._orders = count(1)
 
     async def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
@@ -85,6 +88,7 @@ class Autoscaler(BackgroundLoops):
         Others have turns meanwhile, so a wish may be decided about in the middle of it.
         """
         self._gateways = observed.gateways
+        self._freed.look(observed.engines, self._book.clock())
         scaled = [model for model in desired.models if _is_kept(model)]
         looked = {model.id: self._looked_at(model, observed, before.get(model.id)) async for model in in_turns(scaled)}
         self._models = looked
@@ -247,8 +251,10 @@ class Autoscaler(BackgroundLoops):
         if failure is None or failure.reason is not Reason.UNSCHEDULABLE:
             known.no_node_since_s = None
             return False
-        known.no_node_since_s = now_s if known.no_node_since_s is None else known.no_node_since_s
-        return now_s - known.no_node_since_s < self._node_wait_s
+        if known.no_node_since_s is None:
+            known.no_node_since_s, known.room_of = now_s, self._freed.left_by
+        known.room_of &= self._freed.left_by
+        return bool(known.room_of) or now_s - known.no_node_since_s < self._node_wait_s
 
     def _time_starts(
         self, known: ScaledModel, engines: tuple[ObservedEngine, ...], now_s: float, *, waits_for_node: bool

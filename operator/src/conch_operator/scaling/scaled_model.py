@@ -64,6 +64,8 @@ class ScaledModel:
     """Why an engine does not start, where that is not only a matter of time."""
     no_node_since_s: float | None = None
     """Since when no node has room for an engine."""
+    room_of: frozenset[EngineName] = frozenset()
+    """The engines that had begun to end by then, and have not left their room yet."""
     told: DesiredModel | None = None
     """What rounds were told of it last: the very same again, as long as nothing of that changes."""
     told_of: DesiredModel | None = None

@@ -70,6 +70,37 @@ async def test_where_nodes_are_added_requests_wait_for_one_as_long_as_was_set(tm
         assert (await scene.lives(3, held=1)).ready
 
 
+async def test_requests_wait_for_the_room_of_an_engine_that_ends(scene: Scene) -> None:
+    await scene.lives(5)
+    await scene.lives(70)
+    (last,) = scene.world.cluster.running
+    assert scene.world.cluster.running[last].phase is EnginePhase.STOPPING
+    scene.nobody_answers()
+    scene.says(held=1)
+    await scene.lives(1, held=1)
+    (name,) = set(scene.world.cluster.running) - {last}
+    engine = scene.world.cluster.running[name]
+    full = replace(engine, phase=EnginePhase.BLOCKED, fault=Fault(Reason.UNSCHEDULABLE, "No node has room."))
+    scene.world.cluster.running[name] = full
+    await scene.lives(60, held=1)
+    assert (scene.route.wakes, scene.route.start_failed) == (True, None)
+    scene.ends()
+    await scene.lives(3, held=1)
+    assert (scene.route.wakes, scene.route.start_failed) == (True, None), "the scheduler has not tried again"
+    await scene.lives(1, held=1)
+    assert scene.route.start_failed is not None, "so it was not the room of that engine"
+    running = scene.world.cluster.running
+    running[last] = replace(full, name=last, phase=EnginePhase.STOPPING)
+    await scene.lives(1, held=1)
+    assert scene.route.start_failed is not None, "an engine without a node leaves no room"
+    running[last] = replace(running[last], fault=None)
+    await scene.lives(1, held=1)
+    assert scene.route.start_failed is not None, "nor is one waited for that ends later"
+    running[name] = replace(engine, phase=EnginePhase.STARTING)
+    await scene.lives(1, held=1)
+    assert (scene.route.wakes, scene.route.start_failed) == (True, None)
+
+
 async def test_requests_wait_for_the_first_engine_of_an_edit_until_it_fails(scene: Scene) -> None:
     await at_rest(scene)
     await scene.lives(60)
