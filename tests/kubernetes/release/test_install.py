@@ -177,6 +177,27 @@ async def test_keys_are_rotated_without_a_restart(conch: Release, tiny: str) -> 
     assert restarts(conch) == pods
 
 
+async def test_while_no_gateway_is_there_clients_are_told_to_come_again(conch: Release, tiny: str) -> None:
+    gateways = f"deployment/{NAME}-conch-gateway"
+    replicas = conch.namespace.get("deployment", f"{NAME}-conch-gateway")["spec"]["replicas"]
+    statuses = [200]
+    async with conch.client() as client:
+        conch.namespace.kubectl("scale", gateways, "--replicas=0")
+        async with asyncio.timeout(60):
+            while statuses[-1] != 503:
+                try:
+                    await client.models.list()
+                except openai.APIStatusError as error:
+                    statuses.append(error.status_code)
+        for _ in range(20):
+            with pytest.raises(openai.InternalServerError, match="503"):
+                await client.models.list()
+    assert set(statuses) <= {200, 502, 503}
+    conch.namespace.kubectl("scale", gateways, f"--replicas={replicas}")
+    conch.namespace.kubectl("rollout", "status", gateways, "--timeout=120s", timeout_s=130)
+    await chats_as_the_reference(conch, tiny)
+
+
 def test_the_release_tests_itself(conch: Release, tiny: str) -> None:
     assert "Succeeded" in conch.helm("test", NAME, "--timeout=120s")
 
