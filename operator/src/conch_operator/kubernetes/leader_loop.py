@@ -48,8 +48,8 @@ EDITED_PART = 0.25
 PAUSE_PART = 2.0
 """So many times as long as the last round took is a pause."""
 PAUSE_PART_OF_MANY = 6.0
-"""The same with many models, which start and are routed beside rounds; but not while a request is held for an engine:
-rounds load those of EnginePools."""
+"""The same with many models, which start and are routed beside rounds; but not while a request is held and there are
+EnginePools, whose models rounds load."""
 MANY = 100
 """More models than that are many."""
 LOOK_S = 0.1
@@ -112,6 +112,11 @@ class LeaderRound:
         await self.status_writer.write(wanted, statuses)
         await self.pool_statuses.write(pools, desired.models)
         return statuses
+
+    @property
+    def has_pools(self) -> bool:
+        """Whether there are EnginePools, as far as is known."""
+        return bool(self._pools.pools)
 
     async def let_others_go_first(self) -> None:
         """Wait for wishes and first answers that are under way, for a moment: they need no round."""
@@ -228,7 +233,8 @@ class LeaderLoop:
         """Return how long the pause is to be, as it looks now."""
         holds = self._holds()
         least_s = AWAITED_PAUSE_S if holds else LEAST_PAUSE_S
-        part = PAUSE_PART_OF_MANY if self._models > MANY and not holds else PAUSE_PART
+        many = self._models > MANY and not (holds and self._round.has_pools)
+        part = PAUSE_PART_OF_MANY if many else PAUSE_PART
         pause_s = max(least_s, min(self._took_s * part, LONGEST_PAUSE_S))
         if self._edited.is_set():
             pause_s = min(pause_s, max(EDITED_PAUSE_S, self._took_s * EDITED_PART))

@@ -1,7 +1,7 @@
 """Pure: which engines are asked whether they answer, and how."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import EngineAddress, ModelId
@@ -14,6 +14,7 @@ from conch_operator.state import (
     ClusterEngine,
     Desired,
     EngineContract,
+    EngineName,
     EnginePhase,
     SourceFacts,
     SourceFault,
@@ -29,9 +30,13 @@ def targets_of(
     targets: dict[Hashable, Target] = {}
     for engine in engines:
         if engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING):
-            target = _target(engine.grpc, engine.contract, specs.get(engine.model))
-            prompt_ids = prompts.get(engine.model, ())
-            targets[key_of(engine)] = replace(target, prompt_ids=prompt_ids, engine=engine.name)
+            targets[key_of(engine)] = _target(
+                engine.grpc,
+                engine.contract,
+                specs.get(engine.model),
+                prompt_ids=prompts.get(engine.model, ()),
+                engine=engine.name,
+            )
     return targets
 
 
@@ -42,8 +47,13 @@ def external_targets(desired: Desired, prompts: Mapping[ModelId, tuple[int, ...]
         external = model.deployment.spec.engine.external
         if external is not None:
             address, contract = external_address(external), contract_of(model)
-            target = _target(address, contract, model.deployment.spec, model.namespace)
-            targets[model.id] = replace(target, prompt_ids=prompts.get(model.id, ()))
+            targets[model.id] = _target(
+                address,
+                contract,
+                model.deployment.spec,
+                named_in=model.namespace,
+                prompt_ids=prompts.get(model.id, ()),
+            )
     return targets
 
 
@@ -87,11 +97,17 @@ def replaced_targets(desired: Desired, snapshot: Snapshot) -> Mapping[ReplacedEn
 
 
 def _target(
-    address: EngineAddress, contract: EngineContract, spec: ModelSpec | None, named_in: str | None = None
+    address: EngineAddress,
+    contract: EngineContract,
+    spec: ModelSpec | None,
+    *,
+    prompt_ids: tuple[int, ...],
+    named_in: str | None = None,
+    engine: EngineName | None = None,
 ) -> Target:
     inputs = () if spec is None else tuple(tensor_inputs(spec).items())
     output = None if spec is None else tensor_output(spec)
-    return Target(address, contract.triton_model, contract.dialect, inputs, output, named_in)
+    return Target(address, contract.triton_model, contract.dialect, inputs, output, named_in, prompt_ids, engine)
 
 
 def key_of(engine: ClusterEngine) -> Hashable:

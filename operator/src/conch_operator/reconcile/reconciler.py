@@ -306,7 +306,7 @@ class Reconciler:
         """Store each bundle that is not there; return those that cannot be had, and why the registry cannot be used."""
         if not self._ports.reader.answered:
             return {}, "it has not been read yet"
-        tokenizers = _tokenizers(desired, observed)
+        tokenizers = await self._in_thread(partial(_tokenizers, desired, observed))
         try:
             said = await self._storing.run(
                 {digest: partial(self._store, facts) for digest, facts in tokenizers.items()}

@@ -8,13 +8,15 @@ from conch_contracts.records import Activation, EncoderProfile, ModelKind, Pooli
 from conch_contracts.spec.encoder import EmbeddingSpec, Process, TensorsSpec
 from conch_operator.state import EncoderFacts, SourceFacts
 
+_USUAL_TENSORS = TensorsSpec()
+
 
 def encoder_profile(spec: ModelSpec, facts: SourceFacts) -> EncoderProfile:
     """Return the profile that goes into a model's route; that of another kind says nothing."""
     if not spec.kind.encodes:
         return EncoderProfile()
     said, chosen = facts.encoder, spec.embedding or EmbeddingSpec()
-    tensors = spec.tensors or TensorsSpec()
+    tensors = spec.tensors or _USUAL_TENSORS
     return EncoderProfile(
         pooling=chosen.pooling or said.pooling or _own_pooling(spec, facts),
         normalize=_normalizes(tensors.output.process, said),
@@ -41,14 +43,14 @@ def sees_among_texts(spec: ModelSpec, facts: SourceFacts) -> bool:
 
 def tensor_inputs(spec: ModelSpec) -> Mapping[str, str]:
     """Return what the model calls its inputs, where the ModelDeployment says so."""
-    inputs = (spec.tensors or TensorsSpec()).inputs
+    inputs = (spec.tensors or _USUAL_TENSORS).inputs
     named = zip(dialect.INPUTS, (inputs.input_ids, inputs.attention_mask, inputs.token_type_ids), strict=True)
     return {logical: name for logical, name in named if name is not None}
 
 
 def tensor_output(spec: ModelSpec) -> str | None:
     """Return the output that the ModelDeployment names."""
-    return (spec.tensors or TensorsSpec()).output.name
+    return (spec.tensors or _USUAL_TENSORS).output.name
 
 
 def _own_pooling(spec: ModelSpec, facts: SourceFacts) -> Pooling:

@@ -112,6 +112,8 @@ class AloneRound(LeaderRound):
     def __init__(self) -> None:
         """Need nothing."""
 
+    has_pools = True
+
     async def let_others_go_first(self) -> None:
         """Go on at once."""
 
@@ -294,6 +296,27 @@ async def test_the_pause_after_a_round(
     pause_s: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    held = holds if callable(holds) else lambda _: holds
+    found_s = await pause_after(OneModel(), took_s, held, monkeypatch, tells)
+    assert found_s == pytest.approx(pause_s)
+
+
+async def test_only_models_of_pools_have_rounds_over_many_come_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    class WithoutPools(OneModel):
+        has_pools = False
+
+    assert await pause_after(WithoutPools(), OF_MANY_S, lambda _: True, monkeypatch) == pytest.approx(1.5)
+    assert await pause_after(OneModel(), OF_MANY_S, lambda _: True, monkeypatch) == pytest.approx(0.5)
+
+
+async def pause_after(
+    one_round: OneModel,
+    took_s: float,
+    held: Callable[[float], bool],
+    monkeypatch: pytest.MonkeyPatch,
+    tells: Object | None = None,
+) -> float:
+    """Return how long the loop waits after a round that took so long and told of a model; `held` by the time in it."""
     pauses: list[float] = []
     moments, calls = iter((0.0, took_s)), count()
 
@@ -305,23 +328,24 @@ async def test_the_pause_after_a_round(
             raise asyncio.CancelledError
         pauses.append(0.0 if event.is_set() else seconds)
 
-    class ToldOf(OneModel):
-        async def run(self) -> Statuses:
-            if tells is not None:
-                loop.see_model(tells)
-            return await super().run()
+    run = one_round.run
 
+    async def told() -> Statuses:
+        if tells is not None:
+            loop.see_model(tells)
+        return await run()
+
+    monkeypatch.setattr(one_round, "run", told)
     monkeypatch.setattr(leader_loop, "MANY", 0 if took_s == OF_MANY_S else 100)
     monkeypatch.setattr(leader_loop.time, "perf_counter", lambda: next(moments))
     monkeypatch.setattr(leader_loop.time, "monotonic", lambda: sum(pauses) + 1e-9 * next(calls))
     monkeypatch.setattr(leader_loop.asyncio, "sleep", sleep)
     monkeypatch.setattr(leader_loop, "wait_at_most", wait_at_most)
     wake = asyncio.Event()
-    held = holds if callable(holds) else lambda _: holds
-    loop = LeaderLoop(ToldOf(), OperatorMetrics.on(CollectorRegistry()), 60.0, wake, lambda: held(sum(pauses)))
+    loop = LeaderLoop(one_round, OperatorMetrics.on(CollectorRegistry()), 60.0, wake, lambda: held(sum(pauses)))
     with pytest.raises(asyncio.CancelledError):
         await loop.run()
-    assert sum(pauses) == pytest.approx(pause_s)
+    return sum(pauses)
 
 
 async def test_a_round_that_hangs_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
