@@ -102,19 +102,24 @@ class Admission:
         self._others_of_rest: OthersOfModel | None = None
 
     def apply(self, snapshot: Snapshot) -> None:
-        """Take over the engines of a new snapshot; new slots go to waiters."""
+        """Take over the engines of a new snapshot; new slots go to waiters.
+
+        A snapshot has the very objects of the one before for what has not changed: of a thousand models most have not.
+        """
         self._revision = snapshot.revision
         for model in self._queues.keys() - snapshot.engines.keys():
             self._ended[model] = self._queues.pop(model)
             self._ended[model].end()
         self._ended = {model: queue for model, queue in self._ended.items() if queue.taken}
         for model, engines in snapshot.engines.items():
-            queue = self._queues.get(model)
+            queue, route = self._queues.get(model), snapshot.routes.get(model)
             if queue is None:
                 queue = self._ended.pop(model, None) or ModelQueue(self._has_changed, self._clock)
                 self._queues[model] = queue
                 queue.others = self._others.get(model, self._others_of_rest)
-            queue.apply(engines, snapshot.routes.get(model))
+            elif queue.engines is engines and queue.route is route:
+                continue
+            queue.apply(engines, route)
 
     def apply_others(self, said: OtherLoads) -> None:
         """Take over what the other gateways do."""
