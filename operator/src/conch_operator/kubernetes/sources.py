@@ -61,6 +61,10 @@ class AgentSources:
         self._asked: dict[str, _Asked] = {}
         self._silent: dict[str, float] = {}
         """Since when agents that run have not answered."""
+        self._started: dict[str, tuple[EngineName, AgentAddress]] = {}
+        """Pods that started lately: a round may have listed all pods before that."""
+        self._unlisted: frozenset[str] = frozenset()
+        """Those of them that the last list had not: what the next one has not either has gone."""
         self._pods_of: Mapping[ModelId, Sequence[str]] = {}
         self._leaving: set[str] = set()
         self._foreign: set[str] = set()
@@ -94,6 +98,7 @@ class AgentSources:
         """
         uid, agent = pod["metadata"]["uid"], agent_address(pod)
         if agent is not None and uid not in self._asked:
+            self._started[uid] = pod_name(pod), agent
             self._questions.start({uid: partial(self._question, pod_name(pod), agent, told)})
 
     async def read_all(self, models: Sequence[DesiredModel]) -> Mapping[ModelId, Answer]:
@@ -152,6 +157,10 @@ class AgentSources:
             {uid: partial(self._question, pod_name(pods[uid]), agent) for uid, agent in due.items()}
         )
         self._silent = {uid: since for uid, since in self._silent.items() if uid in agents}
+        settled = agents.keys() | self._unlisted
+        self._started = {uid: started for uid, started in self._started.items() if uid not in settled}
+        self._unlisted = frozenset(self._started)
+        agents |= {uid: agent for uid, (_, agent) in self._started.items()}
         for uid, answer in answers.items():
             if uid not in agents:
                 continue
@@ -160,7 +169,9 @@ class AgentSources:
             else:
                 self._silent.pop(uid, None)
                 self._asked[uid] = _Asked(answer_of(answer), self._clock(), agents[uid])
-        said = {pod_name(pod): self._asked[uid].answer for uid, pod in pods.items() if uid in self._asked}
+        names = {uid: name for uid, (name, _) in self._started.items()}
+        names |= {uid: pod_name(pod) for uid, pod in pods.items()}
+        said = {name: self._asked[uid].answer for uid, name in names.items() if uid in self._asked}
         self._tokenizers = {name: facts.digest for name, facts in said.items() if isinstance(facts, SourceFacts)}
 
     async def _question(

@@ -128,6 +128,31 @@ async def test_an_agent_is_asked_once_and_its_word_is_known_before_a_round_takes
     assert (sources.tokenizer_of(NAME), folder.asked, known) == (DIGEST, 1, [DIGEST])
 
 
+async def test_a_round_that_has_listed_pods_before_one_started_keeps_what_its_agent_says(folder: Folder) -> None:
+    sources, started = AgentSources(KubernetesApi(), folder), pod(RUNNING)
+    known: list[Digest | None] = []
+    sources.ask_soon(started, lambda: known.append(sources.tokenizer_of(NAME)))
+    folder.may_tell.set()
+    await eventually(lambda: known == [DIGEST], "the agent's answer")
+    await sources.ask([desired_model()], [])
+    assert sources.tokenizer_of(NAME) == DIGEST
+    await sources.ask([desired_model()], [started])
+    assert (sources.tokenizer_of(NAME), folder.asked) == (DIGEST, 1)
+
+
+async def test_what_the_agent_of_a_pod_said_is_forgotten_when_it_has_gone_before_any_round_saw_it(
+    folder: Folder,
+) -> None:
+    sources = AgentSources(KubernetesApi(), folder)
+    folder.may_tell.set()
+    known: list[None] = []
+    sources.ask_soon(pod(RUNNING), lambda: known.append(None))
+    await eventually(lambda: known == [None], "the agent's answer")
+    for _ in range(2):
+        await sources.ask([desired_model()], [])
+    assert sources.tokenizer_of(NAME) is None
+
+
 async def test_an_agent_that_cannot_be_reached_is_asked_again_by_a_round(folder: Folder) -> None:
     sources, started = AgentSources(KubernetesApi(), folder), pod(RUNNING)
     folder.away = True
