@@ -23,7 +23,11 @@ from conch_operator.kubernetes.api.object_selection import Event, Listed, Object
 _BACKOFF = Backoff()
 
 STEADY_S = 1.0
-"""A watch that has lasted so long is opened again without a pause."""
+"""A watch that has lasted so long is opened again without a pause.
+
+So is one that has told of something: the API server ends the watches of those who do not take a burst of changes as
+fast as it comes, and what is known is complete up to there.
+"""
 
 _Name = tuple[str, str]
 """Namespace and name."""
@@ -71,6 +75,8 @@ class WatchedList:
         self._goes_on = False
         """Whether a watch may go on from that version."""
         self._opened_at_s: float | None = None
+        self._since = 0
+        """The version from which that watch was to go on."""
         self._error: ApiError | None = None
         self._known = asyncio.Event()
 
@@ -98,7 +104,7 @@ class WatchedList:
         try:
             while True:
                 went_on, error = self._goes_on, await self._follow()
-                if self._opened_at_s is not None and self._clock() - self._opened_at_s >= STEADY_S:
+                if self._has_helped():
                     failures = 0
                     continue
                 failures += 1
@@ -110,6 +116,12 @@ class WatchedList:
         finally:
             self._known.set()  # who waits finds the error of this task
 
+    def _has_helped(self) -> bool:
+        """Return whether the watch that has ended has lasted for a while, or told of something."""
+        if self._opened_at_s is None:
+            return False
+        return self._version > self._since or self._clock() - self._opened_at_s >= STEADY_S
+
     async def _follow(self) -> ApiError:
         """List if that is needed, then do what a watch tells; return why it has ended."""
         self._opened_at_s = None
@@ -117,7 +129,7 @@ class WatchedList:
             if not self._goes_on:
                 self._replace(await self._source.list_selected(self._selection))
             async with self._source.watch(self._selection, str(self._version), self._silent_s) as events:
-                self._opened_at_s = self._clock()
+                self._opened_at_s, self._since = self._clock(), self._version
                 self._is_kept()
                 async for event in events:
                     self._take(event)
