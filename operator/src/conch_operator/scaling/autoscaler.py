@@ -216,7 +216,7 @@ class Autoscaler(BackgroundLoops):
         waits_for_node = self._waits_for_node(known, failure, now)
         if waits_for_node:
             failure, known.patience_from_s = None, now
-        self._time_starts(known, engines, now, waits_for_node=waits_for_node)
+        self._time_starts(known, engines, now, waits_for_node=waits_for_node and not known.room_of)
         ready = sum(engine.ready for engine in engines)
         lasts = ready == 0 and known.scaler.desired > 0 and not is_back and outlasts_a_pause(known.failure)
         known.failure = failure or (known.failure if lasts else None)
@@ -249,7 +249,7 @@ class Autoscaler(BackgroundLoops):
     def _waits_for_node(self, known: ScaledModel, failure: Fault | None, now_s: float) -> bool:
         """Return whether an engine waits for a node, and has not done so for too long."""
         if failure is None or failure.reason is not Reason.UNSCHEDULABLE:
-            known.no_node_since_s = None
+            known.no_node_since_s, known.room_of = None, frozenset()
             return False
         if known.no_node_since_s is None:
             known.no_node_since_s, known.room_of = now_s, self._freed.left_by

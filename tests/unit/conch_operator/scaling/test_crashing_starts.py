@@ -101,6 +101,30 @@ async def test_requests_wait_for_the_room_of_an_engine_that_ends(scene: Scene) -
     assert (scene.route.wakes, scene.route.start_failed) == (True, None)
 
 
+async def test_the_wait_for_the_room_of_an_engine_that_ends_is_no_part_of_a_start(scene: Scene) -> None:
+    await scene.lives(5)
+    await scene.lives(70)
+    (last,) = scene.world.cluster.running
+    before = await scene.lives(1)
+    scene.nobody_answers()
+    await scene.lives(1, held=1)
+    (name,) = set(scene.world.cluster.running) - {last}
+    engine = scene.world.cluster.running[name]
+    full = Fault(Reason.UNSCHEDULABLE, "No node has room.")
+    scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.BLOCKED, fault=full)
+    await scene.lives(60, held=1)
+    scene.ends()
+    scene.world.willing.gone = set()
+    scene.world.cluster.running[name] = engine
+    after = await scene.lives(3, held=1)
+    assert after.ready
+    assert before.scaling is not None
+    assert after.scaling is not None
+    assert (before.scaling.start_seconds or 0) <= 2
+    assert after.scaling.start_seconds is not None
+    assert after.scaling.start_seconds <= 3
+
+
 async def test_requests_wait_for_the_first_engine_of_an_edit_until_it_fails(scene: Scene) -> None:
     await at_rest(scene)
     await scene.lives(60)
