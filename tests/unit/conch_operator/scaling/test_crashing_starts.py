@@ -71,17 +71,8 @@ async def test_where_nodes_are_added_requests_wait_for_one_as_long_as_was_set(tm
 
 
 async def test_requests_wait_for_the_room_of_an_engine_that_ends(scene: Scene) -> None:
-    await scene.lives(5)
-    await scene.lives(70)
-    (last,) = scene.world.cluster.running
-    assert scene.world.cluster.running[last].phase is EnginePhase.STOPPING
-    scene.nobody_answers()
-    scene.says(held=1)
-    await scene.lives(1, held=1)
-    (name,) = set(scene.world.cluster.running) - {last}
-    engine = scene.world.cluster.running[name]
-    full = replace(engine, phase=EnginePhase.BLOCKED, fault=Fault(Reason.UNSCHEDULABLE, "No node has room."))
-    scene.world.cluster.running[name] = full
+    last, name, engine = await woken_while_the_last_one_ends(scene)
+    full = scene.world.cluster.running[name]
     await scene.lives(60, held=1)
     assert (scene.route.wakes, scene.route.start_failed) == (True, None)
     scene.ends()
@@ -102,17 +93,8 @@ async def test_requests_wait_for_the_room_of_an_engine_that_ends(scene: Scene) -
 
 
 async def test_the_wait_for_the_room_of_an_engine_that_ends_is_no_part_of_a_start(scene: Scene) -> None:
-    await scene.lives(5)
-    await scene.lives(70)
-    (last,) = scene.world.cluster.running
-    before = await scene.lives(1)
-    scene.nobody_answers()
-    await scene.lives(1, held=1)
-    (name,) = set(scene.world.cluster.running) - {last}
-    engine = scene.world.cluster.running[name]
-    full = Fault(Reason.UNSCHEDULABLE, "No node has room.")
-    scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.BLOCKED, fault=full)
-    await scene.lives(60, held=1)
+    _, name, engine = await woken_while_the_last_one_ends(scene)
+    before = await scene.lives(60, held=1)
     scene.ends()
     scene.world.willing.gone = set()
     scene.world.cluster.running[name] = engine
@@ -228,6 +210,22 @@ async def test_an_edit_whose_folder_is_missing_is_refused_with_a_reason_at_once(
     for _ in range(3):
         await scene.lives(1, held=1)
         assert scene.route.start_failed is not None
+
+
+async def woken_while_the_last_one_ends(scene: Scene) -> tuple[EngineName, EngineName, ClusterEngine]:
+    """Wake a model whose last engine has not gone; return that, the one that finds no node, and how it is with one."""
+    await scene.lives(5)
+    await scene.lives(70)
+    running = scene.world.cluster.running
+    (last,) = running
+    assert running[last].phase is EnginePhase.STOPPING
+    scene.nobody_answers()
+    await scene.lives(1, held=1)
+    running = scene.world.cluster.running
+    (name,) = set(running) - {last}
+    engine, full = running[name], Fault(Reason.UNSCHEDULABLE, "No node has room.")
+    running[name] = replace(engine, phase=EnginePhase.BLOCKED, fault=full)
+    return last, name, engine
 
 
 async def woken_in_vain(scene: Scene) -> tuple[EngineName, ClusterEngine]:

@@ -44,17 +44,17 @@ class Ending:
 
 
 @asynccontextmanager
-async def kept(source: Ending) -> AsyncIterator[tuple[WatchedList, list[int]]]:
+async def kept(source: Ending, pause_s: float = 0.0) -> AsyncIterator[tuple[WatchedList, list[int]]]:
+    """Give a list that is kept, and after how many failures it has paused each time."""
     pauses: list[int] = []
 
     class Noted(Backoff):
         def pause_s(self, failures: int) -> float:
             pauses.append(failures)
-            return 0.0
+            return pause_s
 
     found = WatchedList(source, ObjectSelection(DEPLOYMENT, None), lambda: None, 60, Noted())
     keeping = asyncio.create_task(found.run())
-    await eventually(lambda: source.opened > ENDS, "the last watch")
     yield found, pauses
     keeping.cancel()
     with suppress(asyncio.CancelledError):
@@ -62,29 +62,22 @@ async def kept(source: Ending) -> AsyncIterator[tuple[WatchedList, list[int]]]:
 
 
 async def test_a_watch_that_has_told_of_something_is_opened_again_at_once_however_soon_it_ends() -> None:
-    async with kept(Ending(tells=True)) as (found, pauses):
+    source = Ending(tells=True)
+    async with kept(source) as (found, pauses):
+        await eventually(lambda: source.opened > ENDS, "the last watch")
         assert len(await found.read()) == ENDS
         assert pauses == []
 
 
 async def test_a_watch_that_ends_at_once_and_tells_of_nothing_is_opened_again_more_and_more_seldom() -> None:
-    async with kept(Ending(tells=False)) as (_, pauses):
+    source = Ending(tells=False)
+    async with kept(source) as (_, pauses):
+        await eventually(lambda: source.opened > ENDS, "the last watch")
         assert pauses == [*range(1, ENDS + 1)]
 
 
 async def test_what_is_there_is_not_known_while_watches_end_at_once_and_tell_of_nothing() -> None:
-    source = Ending(tells=False)
-
-    class Forever(Backoff):
-        def pause_s(self, failures: int) -> float:
-            return 3600.0
-
-    found = WatchedList(source, ObjectSelection(DEPLOYMENT, None), lambda: None, 60, Forever())
-    keeping = asyncio.create_task(found.run())
-    await eventually(lambda: source.opened > 0, "a watch")
-    await asyncio.sleep(0)
-    with pytest.raises(ApiError, match="ended as soon as it was opened"):
-        await found.read()
-    keeping.cancel()
-    with suppress(asyncio.CancelledError):
-        await keeping
+    async with kept(Ending(tells=False), pause_s=3600.0) as (found, pauses):
+        await eventually(lambda: pauses, "a pause")
+        with pytest.raises(ApiError, match="ended as soon as it was opened"):
+            await found.read()
