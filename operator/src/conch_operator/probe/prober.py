@@ -77,7 +77,7 @@ class ProbeClient(Protocol):
 class Cadence:
     """How often engines are probed, and how much silence is forgiven."""
 
-    starting_s: float = 0.1
+    starting_s: float = 0.04
     serving_s: float = 3.0
     starting_per_s: float = 250.0
     """So many probes of engines that start there are in a second at most: of many each is probed less often."""

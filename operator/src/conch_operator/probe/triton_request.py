@@ -114,6 +114,11 @@ class TritonProbeClient:
 
         One that cannot be reached and then says that it serves the model is asked `again`: it may just have come up.
         """
+        if target.named_in is None:
+            try:
+                await self._client.reach(target.address)
+            except EngineUnavailable as error:
+                raise _unreachable(target, error) from error
         try:
             await self._request(target)
         except EngineTimeout as error:
@@ -195,8 +200,7 @@ class TritonProbeClient:
         try:
             index = await self._client.repository_index(target.address)
         except EngineError:
-            message = f"Nothing answers at {target.address}: {error}"
-            return NoAnswer(Reason.ENGINE_UNREACHABLE, message)
+            return _unreachable(target, error)
         row = next((row for row in index if row.name == target.model), None)
         if row is None:
             held = ", ".join(row.name for row in index if not row.name.startswith(".")) or "none"
@@ -213,6 +217,10 @@ class TritonProbeClient:
             if not again:
                 return None
         return NoAnswer(Reason.ENGINE_PROBE_FAILED, _failure("A one-token request failed", str(error)), dead=dead)
+
+
+def _unreachable(target: Target, error: EngineError) -> NoAnswer:
+    return NoAnswer(Reason.ENGINE_UNREACHABLE, f"Nothing answers at {target.address}: {error}")
 
 
 def tokens_request(model: str) -> ModelInferRequest:

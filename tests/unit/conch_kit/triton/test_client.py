@@ -7,7 +7,8 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest
 
 from conch_contracts.names import EngineAddress
 from conch_kit.triton.client import TritonClient
-from conch_kit.triton.errors import EngineError
+from conch_kit.triton.errors import EngineError, EngineUnavailable
+from testkit.processes.conch_up import free_port
 from testkit.waiting import eventually
 
 
@@ -34,3 +35,14 @@ async def test_no_connection_outlives_its_client() -> None:
                 await anext(client.stream(address, ModelInferRequest(), **waits))
             await eventually(lambda: open_now == 3, "three connections")
         await eventually(lambda: open_now == 0, "the end of all")
+
+
+async def test_a_server_is_reached_as_soon_as_it_listens_however_often_it_was_not() -> None:
+    port = free_port()
+    address = EngineAddress(f"127.0.0.1:{port}")
+    async with TritonClient() as client, asyncio.timeout(60):
+        for _ in range(20):
+            with pytest.raises(EngineUnavailable, match="Connect call failed"):
+                await client.reach(address)
+        async with await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", port):
+            await client.reach(address)

@@ -11,7 +11,7 @@ from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.addresses.rules import AddressRules
 from conch_kit.triton.checked_addresses import NO_RULES, CheckedAddresses
-from conch_kit.triton.client import RepositoryEntry, TritonClient
+from conch_kit.triton.client import RepositoryEntry
 from conch_kit.triton.encoder_tensors import UnknownTensors
 from conch_kit.triton.errors import (
     EngineError,
@@ -26,12 +26,13 @@ from conch_kit.triton.http_client import TritonHttp
 from conch_kit.triton.message_limits import MAX_PROBE_BYTES
 from conch_operator.probe.prober import NoAnswer, Target
 from conch_operator.probe.triton_request import TritonProbeClient, bounded_client
+from testkit.engines.listening_triton import ListeningTriton
 
 TOKENS = Target(EngineAddress("127.0.0.1:8001"), "tiny", Dialect.TOKENS)
 ENCODER = Target(EngineAddress("127.0.0.1:8001"), "tiny", Dialect.ENCODER)
 
 
-class Server(TritonClient):
+class Server(ListeningTriton):
     """Ends a stream at once, or with a failure, and names its models if it is a server of them."""
 
     def __init__(self, failure: Exception | None, *, serves: bool = True) -> None:
@@ -91,6 +92,27 @@ async def test_a_model_with_other_tensors_is_told_so() -> None:
     with pytest.raises(NoAnswer, match="no input is known") as caught:
         await asking(Server(None)).probe(ENCODER)
     assert caught.value.reason is Reason.ENGINE_PROBE_FAILED
+
+
+class Starting(Server):
+    """Does not listen yet; gRPC would not dial it again for up to a second if it were asked."""
+
+    async def reach(self, *given: object, **times: float) -> None:
+        raise EngineUnavailable("refused")
+
+    async def stream(self, *given: object, **waits: Any) -> AsyncIterator[Any]:
+        raise AssertionError("It was asked.")
+        yield
+
+    async def model_config(self, *given: object, **times: float) -> Any:
+        raise AssertionError("It was asked.")
+
+
+@pytest.mark.parametrize("target", [TOKENS, ENCODER], ids=["stream", "config"])
+async def test_an_engine_that_does_not_listen_yet_is_asked_nothing(target: Target) -> None:
+    with pytest.raises(NoAnswer, match=r"Nothing answers at 127\.0\.0\.1:8001: refused") as caught:
+        await asking(Starting(None)).probe(target)
+    assert caught.value.reason is Reason.ENGINE_UNREACHABLE
 
 
 @pytest.mark.parametrize("serves", [True, False])

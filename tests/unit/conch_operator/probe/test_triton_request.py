@@ -9,13 +9,14 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from conch_contracts.conditions import Reason
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
-from conch_kit.triton.client import RepositoryEntry, TritonClient
+from conch_kit.triton.client import RepositoryEntry
 from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import EngineFull, EngineRejected, EngineUnavailable, MalformedResponse
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.probe.prober import NoAnswer, Target
 from conch_operator.probe.triton_request import TritonProbeClient, load_cause, one_token_request, speech_request
 from testkit.engines.engine_messages import inputs
+from testkit.engines.listening_triton import ListeningTriton
 
 IDS = {"input_ids": "INT32", "input_lengths": "INT32", "request_output_len": "UINT32"}
 
@@ -82,7 +83,7 @@ def test_a_load_error_is_told_without_its_stack(reason: str, cause: str) -> None
     assert load_cause(reason) == cause
 
 
-class Holding(TritonClient):
+class Holding(ListeningTriton):
     """A server that holds other models than the one that is asked for."""
 
     def __init__(self, *names: str) -> None:
@@ -112,7 +113,7 @@ async def test_a_folder_that_kubernetes_makes_in_a_volume_is_no_model(names: tup
 STUB_ENDED = "Internal: Stub process 'tiny_0_0' is not healthy."
 
 
-class Killed(TritonClient):
+class Killed(ListeningTriton):
     """A server whose Python model was killed, while it loaded or after; the server lives on."""
 
     def __init__(self, state: str, reason: str) -> None:
@@ -143,7 +144,7 @@ async def test_a_process_that_was_killed_is_told_as_what_its_memory_may_have_don
     assert str(caught.value).endswith("see limits.memory in spec.engine.resources.")
 
 
-class Away(TritonClient):
+class Away(ListeningTriton):
     """A server that cannot be reached at first, and by the time that it is asked what it holds, can."""
 
     def __init__(self, state: str, *, times: int) -> None:

@@ -23,7 +23,7 @@ from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 from conch_contracts.names import EngineAddress
 from conch_kit.side_by_side import end
 from conch_kit.triton.checked_addresses import without_name
-from conch_kit.triton.errors import EngineRejected, MalformedResponse
+from conch_kit.triton.errors import EngineRejected, EngineUnavailable, MalformedResponse
 from conch_kit.triton.message_limits import MAX_CONTROL_BYTES, MAX_MESSAGE_BYTES
 from conch_kit.triton.message_parsing import MessageTooLarge, infer_response
 from conch_kit.triton.stream import Call, ClosingCalls, EngineStream, StreamTimeouts, translate
@@ -142,6 +142,19 @@ class TritonClient:
             for stream, model in peer.streams.items()
             if not stream.ended and stream.heard_at >= oldest
         )
+
+    async def reach(self, address: EngineAddress, *, timeout_s: float = 2.0) -> None:
+        """Return when a server takes a connection there; raises EngineUnavailable where none does.
+
+        gRPC dials who did not listen again after up to a second only: who asks a server that starts looks here first.
+        """
+        host, _, port = without_name(address)[0].rpartition(":")
+        try:
+            async with asyncio.timeout(timeout_s):
+                _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        except OSError as error:
+            raise EngineUnavailable(str(error) or f"nobody took a connection within {timeout_s:g} s") from error
+        writer.transport.abort()
 
     async def infer(
         self,
