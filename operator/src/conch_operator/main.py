@@ -142,6 +142,7 @@ class Operator:
             leader_loop = LeaderLoop(one_round, self._metrics, settings.round_s, changed, demand.holds)
             reader.subscribe(lambda _: leader_loop.changed())
             api.subscribe(leader_loop.changed)
+            api.on_known_again(leader_loop.known_again)
             api.on_seen(MODEL_DEPLOYMENT, None, leader_loop.see_model)
             api.on_seen(POD, MODEL_LABEL, one_round.see_pod)
             await enter(watching(status_writer.note, release.watch_namespaces, settings.watch_stale_s))

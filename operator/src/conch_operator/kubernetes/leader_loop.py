@@ -2,7 +2,7 @@
 
 A round begins with complete lists of everything, so it depends on nothing that has happened. Watches keep them
 (`api/caching_client`), so it waits for no list of the API server's; while one cannot be kept, rounds fail. A round that
-fails is tried again, a little later each time.
+fails is tried again, a little later each time, or when such a list is kept again.
 """
 
 import asyncio
@@ -174,6 +174,7 @@ class LeaderLoop:
         self._round_s = round_s
         self._wake = wake
         self._edited = asyncio.Event()
+        self._known_again = asyncio.Event()
         self._settled = True
         self._models = 0
         self._backoff = Backoff()
@@ -183,6 +184,10 @@ class LeaderLoop:
         """Say that something has happened."""
         self._metrics.waiting.inc()
         self._wake.set()
+
+    def known_again(self) -> None:
+        """Say that something can be read again for whose lack rounds have failed."""
+        self._known_again.set()
 
     def see_model(self, item: Object) -> None:
         """Begin the next round sooner where somebody has edited a model of which something was said before."""
@@ -205,6 +210,7 @@ class LeaderLoop:
             await self._round.let_others_go_first()
             self._wake.clear()
             self._edited.clear()
+            self._known_again.clear()
             self._metrics.waiting.set(0)
             try:
                 await self._timed_round()
@@ -212,7 +218,7 @@ class LeaderLoop:
                 failures += 1
                 pause_s = self._backoff.pause_s(failures)
                 log.warning("A round failed; it is tried again.", extra={"error": str(error), "pause_s": pause_s})
-                await asyncio.sleep(pause_s)
+                await wait_at_most(self._known_again, pause_s)
                 continue
             failures = 0
             if self._settled and self._models:

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from conch_contracts.names import ModelId
 from conch_operator.kubernetes import leader_loop
+from conch_operator.kubernetes.api.backoff import Backoff
 from conch_operator.kubernetes.api.client import ApiError
 from conch_operator.kubernetes.api.kinds import ENGINE_POOL, MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderRound, RoundHangs
@@ -184,6 +185,19 @@ async def test_a_round_that_failed_is_tried_again_though_nothing_happens() -> No
     running = asyncio.create_task(loop.run())
     await eventually(lambda: one_round.ran == 2, "the round to be tried again")
     assert registry.get_sample_value("conch_operator_reconciles_total", {"result": "error"}) == 1
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+async def test_it_is_tried_at_once_when_what_it_lacked_is_known_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    one_round = FailsOnce()
+    loop = LeaderLoop(one_round, OperatorMetrics.on(CollectorRegistry()), 3600.0, asyncio.Event())
+    monkeypatch.setattr(loop, "_backoff", Backoff(first_s=3600.0, longest_s=3600.0))
+    running = asyncio.create_task(loop.run())
+    await eventually(lambda: one_round.ran == 1, "the round to fail")
+    loop.known_again()
+    await eventually(lambda: one_round.ran == 2, "the round to be tried again")
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running

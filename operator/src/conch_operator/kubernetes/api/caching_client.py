@@ -23,6 +23,7 @@ class CachingApi(KubernetesApi):
         super().__init__(may_write, attempts)
         self._silent_s = silent_s
         self._changed: list[Callable[[], None]] = []
+        self._known_again: list[Callable[[], None]] = []
         self._seen: dict[tuple[Kind, str | None], Callable[[Object], None]] = {}
         self._kept: dict[ObjectSelection, WatchedList] = {}
         self._tasks: dict[ObjectSelection, asyncio.Task[None]] = {}
@@ -39,6 +40,10 @@ class CachingApi(KubernetesApi):
         """Call this at every change of what is kept, but for our own."""
         self._changed.append(changed)
 
+    def on_known_again(self, known_again: Callable[[], None]) -> None:
+        """Call this when a list is kept again that could not be read."""
+        self._known_again.append(known_again)
+
     def on_seen(self, kind: Kind, labels: str | None, seen: Callable[[Object], None]) -> None:
         """Call this with each object that comes or changes, but for our own writes, of those kept with these labels."""
         self._seen[kind, labels] = seen
@@ -47,7 +52,9 @@ class CachingApi(KubernetesApi):
         kept = self._kept.get(selection)
         if kept is None:
             seen = partial(self._note_object, selection)
-            kept = WatchedList(self, selection, self._note_change, self._silent_s, seen=seen)
+            kept = WatchedList(
+                self, selection, self._note_change, self._silent_s, seen=seen, known_again=self._note_known_again
+            )
             self._kept[selection] = kept
             self._tasks[selection] = asyncio.create_task(kept.run(), name=f"watch of {selection.path}")
         try:
@@ -67,6 +74,10 @@ class CachingApi(KubernetesApi):
     def _note_change(self) -> None:
         for changed in self._changed:
             changed()
+
+    def _note_known_again(self) -> None:
+        for known_again in self._known_again:
+            known_again()
 
     def _note_object(self, selection: ObjectSelection, item: Object) -> None:
         seen = self._seen.get((selection.kind, selection.labels))

@@ -57,11 +57,14 @@ class WatchedList:
         backoff: Backoff = _BACKOFF,
         clock: Callable[[], float] = time.monotonic,
         seen: Callable[[Object], None] = lambda _: None,
+        known_again: Callable[[], None] = lambda: None,
     ) -> None:
         """Tell `changed` of each change but our own, and trust a watch until it has said nothing for `silent_s`.
 
-        `seen` gets each object that has come or changed, before.
+        `seen` gets each object that has come or changed, before; `known_again` is called when the list is known after
+        a time in which it was not.
         """
+        self._known_again = known_again
         self._seen = seen
         self._source = source
         self._selection = selection
@@ -170,6 +173,7 @@ class WatchedList:
     def _is_kept(self) -> None:
         if self._error is not None:
             self._error = None
+            self._known_again()
             self._changed()
         self._known.set()
 

@@ -284,13 +284,17 @@ async def test_what_we_write_is_in_no_list_that_it_does_not_belong_to(world: Rea
 
 
 async def test_nothing_is_known_while_the_server_is_away_and_the_watch_goes_on_after_that(world: Reading) -> None:
+    known_again: list[None] = []
+    world.api.on_known_again(lambda: known_again.append(None))
     world.server.away = True
     world.server.cut()
     await eventually(lambda: not world.server.watches, "the end of the watch")
     await world.until_unknown()
     with pytest.raises(ApiError, match="does not answer"):
         await world.items()
+    assert known_again == []
     world.server.put("b")
     world.server.away = False
     await world.until(a="", b="")
     assert world.server.lists() == 1
+    assert known_again == [None]
