@@ -249,6 +249,8 @@ class EnginePhase(StrEnum):
     """Where an engine's process is in its life, as the cluster sees it."""
 
     STARTING = "starting"
+    INITIALIZED = "initialized"
+    """Nothing comes before it any more, so it may run: a cluster tells of that up to a second late."""
     RUNNING = "running"
     EXITED = "exited"
     """It ended by itself; the cluster starts it again after a pause."""
@@ -325,7 +327,8 @@ class ObservedEngine:
     @property
     def ready(self) -> bool:
         """Return whether requests may go to it."""
-        return self.engine.phase is EnginePhase.RUNNING and self.probe.verdict is ProbeVerdict.READY
+        may_run = self.engine.phase in (EnginePhase.INITIALIZED, EnginePhase.RUNNING)
+        return may_run and self.probe.verdict is ProbeVerdict.READY
 
     @property
     def stays(self) -> bool:

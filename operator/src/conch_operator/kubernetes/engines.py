@@ -36,6 +36,7 @@ from conch_operator.kubernetes.pods.pod_status import (
     agent_address,
     container_status,
     has_ended,
+    is_initialized,
     pod_fault,
     pod_name,
     pod_template,
@@ -138,10 +139,10 @@ class KubernetesEngines:
         return tuple(read.engine for read in self._read.values() if read.engine is not None)
 
     def started(self, pod: Object) -> ClusterEngine | None:
-        """Return the engine of a pod that a watch tells of, where it runs now and did not when a round looked."""
+        """Return the engine of a pod that a watch tells of, where it may run and has come on since a round looked."""
         name = pod_name(pod)
         before = self._pods.get(name)
-        if _runs(pod) and not (before and _runs(before)) and self._owners.is_models(pod):
+        if _steps(pod) > (_steps(before) if before else 0) and self._owners.is_models(pod):
             self._pods[name] = pod
             return self._read_pod(name, pod).engine
         return None
@@ -375,8 +376,12 @@ def _without_replaced(pods: Mapping[EngineName, Object]) -> dict[EngineName, Obj
     return {name: pod for name, pod in pods.items() if not (has_ended(pod) and _model(pod) in served)}
 
 
-def _runs(pod: Object) -> bool:
-    return "running" in container_status(pod, TRITON).get("state", {}) and "deletionTimestamp" not in pod["metadata"]
+def _steps(pod: Object) -> int:
+    """Return how far a pod has come: 2 where its engine runs, 1 where it may, 0 before that and once it is to end."""
+    if "deletionTimestamp" in pod["metadata"]:
+        return 0
+    state = container_status(pod, TRITON).get("state", {})
+    return 2 if "running" in state else int("terminated" not in state and is_initialized(pod))
 
 
 def _by_model(pods: Iterable[Object]) -> Mapping[tuple[str, str], list[Object]]:

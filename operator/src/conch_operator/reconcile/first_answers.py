@@ -30,7 +30,9 @@ def first_answers(
     found: dict[ModelId, RoutedModel] = {}
     for engine in engines:
         routed = steps.routes.get(engine.model)
-        if engine.name in going or routed is None or routed[1] or engine.phase is not EnginePhase.RUNNING:
+        if engine.name in going or routed is None or routed[1]:
+            continue
+        if engine.phase not in (EnginePhase.INITIALIZED, EnginePhase.RUNNING):
             continue
         if engine.spec_hash != specs.get(engine.model) or tokenizer_of(engine.name) != routed[0].tokenizer_digest:
             continue

@@ -328,7 +328,7 @@ def _answering(
     return tuple(
         own_engine(engine.engine)
         for engine in engines
-        if engine.engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING)
+        if engine.engine.phase in (EnginePhase.INITIALIZED, EnginePhase.RUNNING, EnginePhase.LEAVING)
         and _may_serve(engine.probe, engine.engine.grpc in before)
         and engine.name not in leaving
     )

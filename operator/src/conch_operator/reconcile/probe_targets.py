@@ -29,7 +29,7 @@ def targets_of(
     """Return how engines of Conch are asked, by the specs of all models; `prompts` as from `prompts_of`."""
     targets: dict[Hashable, Target] = {}
     for engine in engines:
-        if engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING):
+        if engine.phase in (EnginePhase.INITIALIZED, EnginePhase.RUNNING, EnginePhase.LEAVING):
             targets[key_of(engine)] = _target(
                 engine.grpc,
                 engine.contract,

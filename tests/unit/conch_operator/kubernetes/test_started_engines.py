@@ -25,6 +25,8 @@ DIGEST = Digest("a" * 64)
 NAME = EngineName("local/tiny-1")
 CONTRACT = '{"triton_model": "model", "dialect": "tokens", "slots": 1}'
 STARTING, RUNNING = {"waiting": {}}, {"running": {}}
+INITIALIZED = {"waiting": {"reason": "PodInitializing"}}
+"""The kubelet tells up to a second later that a container runs."""
 
 
 def pod(state: Object, *, replica_set: str = "rs", leaving: bool = False) -> Object:
@@ -40,7 +42,9 @@ def pod(state: Object, *, replica_set: str = "rs", leaving: bool = False) -> Obj
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     containers = [{"name": "triton", "state": state}]
     agents = [{"name": "agent", "state": RUNNING}]
-    status = {"podIP": "10.0.0.1", "initContainerStatuses": agents, "containerStatuses": containers}
+    status: Object = {"podIP": "10.0.0.1", "initContainerStatuses": agents, "containerStatuses": containers}
+    if state is not STARTING:
+        status["conditions"] = [{"type": "Initialized", "status": "True"}]
     return made_by({"metadata": meta, "spec": {}, "status": status}, replica_set)
 
 
@@ -72,6 +76,15 @@ async def test_an_engine_that_starts_is_seen_once_and_found_by_the_round_that_is
     assert (seen.name, seen.phase, seen.grpc) == (NAME, EnginePhase.RUNNING, EngineAddress("10.0.0.1:8001"))
     assert await engines.engines() == (seen,)
     assert engines.started(pod(RUNNING)) is None
+
+
+async def test_an_engine_is_seen_when_it_may_run_and_again_when_the_kubelet_tells_that_it_does() -> None:
+    engines = await observed(pod(STARTING))
+    for state, phase in ((INITIALIZED, EnginePhase.INITIALIZED), (RUNNING, EnginePhase.RUNNING)):
+        seen = engines.started(pod(state))
+        assert seen is not None
+        assert seen.phase is phase
+        assert engines.started(pod(state)) is None
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,11 @@ def test_engines_that_answer_are_found() -> None:
     assert found(STARTING, second) == [own_engine(STARTING.engine), own_engine(second.engine)]
 
 
+def test_one_that_answers_before_the_cluster_tells_that_it_runs_is_found() -> None:
+    early = engine(MODEL, phase=EnginePhase.INITIALIZED, probe=SILENT)
+    assert found(early) == [own_engine(early.engine)]
+
+
 @pytest.mark.parametrize(
     ("engines", "given"),
     [

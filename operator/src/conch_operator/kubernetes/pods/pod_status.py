@@ -171,6 +171,13 @@ def statuses_of(pod: Object) -> list[Object]:
     return [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
 
 
+def is_initialized(pod: Object) -> bool:
+    """Return whether nothing comes before the first start of the engine's container any more."""
+    conditions = pod.get("status", {}).get("conditions", ())
+    done = any(one["type"] == "Initialized" and one["status"] == "True" for one in conditions)
+    return done and bool(_address(pod)) and not container_status(pod, TRITON).get("lastState")
+
+
 def was_started(state: Object) -> bool:
     """Return whether a container in this state runs or has ended."""
     return "running" in state or "terminated" in state
@@ -211,7 +218,9 @@ def _phase(pod: Object, fault: Fault | None, *, held: bool) -> EnginePhase:
         return EnginePhase.EXITED
     if state.get("waiting", {}).get("reason") == "CrashLoopBackOff":
         return EnginePhase.EXITED
-    return EnginePhase.RUNNING if "running" in state else EnginePhase.STARTING
+    if "running" in state:
+        return EnginePhase.RUNNING
+    return EnginePhase.INITIALIZED if is_initialized(pod) else EnginePhase.STARTING
 
 
 def _unschedulable(conditions: Iterable[Object], what_decides: str) -> Fault | None:

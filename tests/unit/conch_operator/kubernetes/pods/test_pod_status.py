@@ -47,6 +47,7 @@ def pod(
     }
 
 
+INITIALIZED = {"type": "Initialized", "status": "True"}
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes fit."}
 
 
@@ -55,6 +56,16 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
     [
         (pod(), False, EnginePhase.STARTING),
         (pod(container("triton", waiting("PodInitializing"))), False, EnginePhase.STARTING),
+        (
+            pod(container("triton", waiting("PodInitializing")), conditions=[INITIALIZED]),
+            False,
+            EnginePhase.INITIALIZED,
+        ),
+        (
+            pod({**container("triton", waiting("")), "lastState": ended(1)}, conditions=[INITIALIZED]),
+            False,
+            EnginePhase.STARTING,
+        ),
         (pod(container("triton", RUNNING)), False, EnginePhase.RUNNING),
         (pod(container("triton", ended(1))), False, EnginePhase.EXITED),
         (pod(container("triton", waiting("CrashLoopBackOff"))), False, EnginePhase.EXITED),
