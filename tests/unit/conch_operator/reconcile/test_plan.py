@@ -105,6 +105,11 @@ def test_a_route_lists_only_engines_that_answer_and_stay() -> None:
     assert [record.grpc for record in routed] == ["127.0.0.1:9000"]
 
 
+def test_a_route_keeps_an_engine_that_answers_before_the_cluster_tells_that_it_runs() -> None:
+    _, routed = planned(ONE, [engine(ONE, phase=EnginePhase.INITIALIZED)]).routes[ONE.id]
+    assert len(routed) == 1
+
+
 def test_a_route_tells_which_engines_were_made_from_what_was_before() -> None:
     old, new = engine(OLD, 0), engine(ONE, 1)
     observed = Observed(sources={ONE.id: FACTS}, engines=(old, new))
