@@ -27,7 +27,7 @@ from conch_kit.triton.errors import EngineRejected, EngineUnavailable, Malformed
 from conch_kit.triton.message_limits import MAX_CONTROL_BYTES, MAX_MESSAGE_BYTES
 from conch_kit.triton.message_parsing import MessageTooLarge, infer_response
 from conch_kit.triton.stream import Call, ClosingCalls, EngineStream, StreamTimeouts, translate
-from conch_kit.triton.stream_channel import StreamChannel
+from conch_kit.triton.stream_channel import StreamChannel, ends_of
 from conch_kit.triton.tensors import EMPTY_FINAL_RESPONSE
 
 T = TypeVar("T")
@@ -148,10 +148,10 @@ class TritonClient:
 
         gRPC dials who did not listen again after up to a second only: who asks a server that starts looks here first.
         """
-        host, _, port = without_name(address)[0].rpartition(":")
+        (host, port), *_ = ends_of(without_name(address)[0])
         try:
             async with asyncio.timeout(timeout_s):
-                _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+                _, writer = await asyncio.open_connection(host, port)
         except OSError as error:
             raise EngineUnavailable(str(error) or f"nobody took a connection within {timeout_s:g} s") from error
         writer.transport.abort()

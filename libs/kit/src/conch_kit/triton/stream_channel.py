@@ -87,7 +87,7 @@ class StreamChannel:
 
         Raises OSError, TimeoutError included, when none does.
         """
-        loop, ends = asyncio.get_running_loop(), _ends(self._target)
+        loop, ends = asyncio.get_running_loop(), ends_of(self._target)
         end_s = loop.time() + _CONNECT_S
         for left, (host, port) in zip(range(len(ends), 1, -1), ends, strict=False):
             with suppress(OSError):
@@ -114,7 +114,7 @@ class StreamChannel:
             self._connection = None
 
 
-def _ends(target: str) -> list[tuple[str, int]]:
+def ends_of(target: str) -> list[tuple[str, int]]:
     """Return the hosts and ports of a target in gRPC's form, which may list several addresses."""
     listed = target.removeprefix("ipv4:").removeprefix("ipv6:").split(",")
     return [(host.strip("[]"), int(port)) for host, _, port in (end.rpartition(":") for end in listed)]
