@@ -114,19 +114,29 @@ async def test_whoever_waits_for_an_engine_that_cannot_start_is_told_so_within_f
         await asyncio.to_thread(world.clear)
 
 
-async def test_a_request_waits_for_the_room_that_the_models_last_engine_leaves(world: Plane) -> None:
-    scaling = {"minReplicas": 0, "maxReplicas": 1, "idleAfter": "1s"}
+async def test_a_request_waits_for_room_that_engines_leave_or_lend(world: Plane) -> None:
     engine = {"cpu": {}, **has_room_for_one(world)}
+    scaling = {"minReplicas": 0, "maxReplicas": 1}
 
     def rests() -> bool:
         found = world.namespace.get("deployment", "tiny-chat-engine")
         return bool(found["spec"]["replicas"] == 0)
 
+    def why(name: str) -> str:
+        return str(world.namespace.get("modeldeployment", name)["status"]["scaling"]["reason"])
+
     with world.operator():
-        world.namespace.apply(world.model(engine=engine, scaling=scaling))
+        world.namespace.apply(world.model(engine=engine, scaling={**scaling, "idleAfter": "1s"}))
         await asyncio.to_thread(world.wait_ready, timeout_s=300)
         for again in range(TRIES):
             await eventually_in_thread(rests, "no engine", 120)
             assert await asyncio.to_thread(ask, world) == (200, {}), f"request {again + 1}"
+            if found_no_node(world) > 0:
+                break
         assert found_no_node(world) > 0, "no engine was still ending when the next one was made"
+
+        world.namespace.apply(world.model("other", engine=engine, scaling={**scaling, "idleAfter": "1h"}))
+        await asyncio.to_thread(world.wait_ready, "other", timeout_s=300)  # the room of the one that is idle after 1 s
+        assert await asyncio.to_thread(ask, world) == (200, {})
+        await eventually_in_thread(lambda: why("other") == "Lent", "the word of it", 60)
         await asyncio.to_thread(world.clear)

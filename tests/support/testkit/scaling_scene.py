@@ -26,7 +26,7 @@ FROM_ZERO = {"minReplicas": 0, "maxReplicas": 3, "idleAfter": "30s", "hold": 7}
 
 @dataclass
 class Scene:
-    """A world with one model, whose one gateway says what it is told to say."""
+    """A world with one model or more, whose one gateway says what it is told to say."""
 
     world: World
     clock: FakeClock
@@ -38,10 +38,14 @@ class Scene:
     measured: CollectorRegistry
     model: DesiredModel
     sequence: int = field(default=0)
+    others: list[DesiredModel] = field(default_factory=list)
+    asked: dict[ModelId, dict[str, Any]] = field(default_factory=dict)
+    """What there is to do for the others."""
 
     def says(self, **demand: Any) -> None:
         self.sequence += 1
-        record = {"id": "g", "sequence": self.sequence, "models": {TINY: demand} if demand else {}}
+        models = self.asked | ({TINY: demand} if demand else {})
+        record = {"id": "g", "sequence": self.sequence, "models": models}
         load = GatewayLoad.model_validate(record)
         self.book.hear(load)
         self.book.away = False
@@ -54,7 +58,7 @@ class Scene:
             self.clock.advance(1)
             self.says(**demand)
             self.world.registry.applied = self.world.registry.revision
-            status = (await self.world.rounds(self.model, count=1))[TINY]
+            status = (await self.world.rounds(self.model, *self.others, count=1))[TINY]
         assert status is not None
         return status
 

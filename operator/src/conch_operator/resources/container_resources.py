@@ -7,7 +7,7 @@ has none unless its author names one: how much a model takes is for its author t
 from typing import Any
 
 from conch_contracts.spec.container import ResourcesSpec
-from conch_contracts.spec.engine import EngineSpec
+from conch_contracts.spec.engine import REQUESTED_BY_DEFAULT, EngineSpec
 from conch_contracts.spec.quantities import quantity_value
 from conch_operator.settings import EngineSettings
 
@@ -19,7 +19,6 @@ REPORTING = ResourcesSpec(requests={"cpu": "10m", "memory": "64Mi"}, limits={"cp
 """Of the agent."""
 DOWNLOADING = ResourcesSpec(requests={"cpu": "100m", "memory": "128Mi"}, limits={"cpu": "2", "memory": "1Gi"})
 """Of the container that downloads, which checks sums while it does."""
-_OF_AN_ENGINE = {"cpu": "100m", "memory": "256Mi"}
 _SERVER_BYTES = 256 * 1024 * 1024
 """Of a server without models, with the shared memory in which it talks to them."""
 
@@ -27,7 +26,7 @@ _SERVER_BYTES = 256 * 1024 * 1024
 def engine_resources(engine: EngineSpec) -> Object:
     """Return what an engine's own container gets; a request that nobody names is its limit where there is one."""
     given = engine.resources or ResourcesSpec()
-    requests = {name: amount for name, amount in _OF_AN_ENGINE.items() if name not in (given.limits or {})}
+    requests = {name: amount for name, amount in REQUESTED_BY_DEFAULT.items() if name not in (given.limits or {})}
     return _merged(ResourcesSpec(requests=requests), given)
 
 
@@ -44,7 +43,7 @@ def pool_resources(memory_bytes: int) -> Object:
     thought, and for what one takes while it is loaded.
     """
     asked = memory_bytes + _SERVER_BYTES
-    requests = {"cpu": _OF_AN_ENGINE["cpu"], "memory": str(asked)}
+    requests = {"cpu": REQUESTED_BY_DEFAULT["cpu"], "memory": str(asked)}
     return {"requests": requests, "limits": {"memory": str(asked + max(memory_bytes // 4, 2 * _SERVER_BYTES))}}
 
 

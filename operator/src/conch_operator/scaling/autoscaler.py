@@ -27,6 +27,7 @@ from conch_operator.routes.name_claims import names_of
 from conch_operator.scaling.decision import Bounds, Cause, EngineScaler, EnginesSeen
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.scaling.freed_room import FreedRoom
+from conch_operator.scaling.lent_room import LentRoom
 from conch_operator.scaling.scaled_model import ScaledModel, Wish
 from conch_operator.scaling.schedule import scheduled_minimum
 from conch_operator.scaling.start_failures import failure_of_all, outlasts_a_pause, source_failure, start_faults
@@ -67,8 +68,8 @@ class Autoscaler(BackgroundLoops):
     ) -> None:
         """Make it; `changed` says that a round is due, `wake` starts a resting model's engines before it comes.
 
-        An engine that no node has room for has failed to start after `node_wait_s`, in which the cluster may add one,
-        and when the engines that had begun to end by then have left their room.
+        An engine that no node has room for waits for that which others leave or lend. It has failed to start when that
+        was not enough, and `node_wait_s` later, in which the cluster may add a node.
         """
         super().__init__(self._tick)
         self._book = book
@@ -80,6 +81,7 @@ class Autoscaler(BackgroundLoops):
         self._models: dict[ModelId, ScaledModel] = {}
         self._gateways: frozenset[str] = frozenset()
         self._freed = FreedRoom()
+        self._lent = LentRoom()
         self._orders = count(1)
 
     async def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
@@ -88,7 +90,7 @@ class Autoscaler(BackgroundLoops):
         Others have turns meanwhile, so a wish may be decided about in the middle of it.
         """
         self._gateways = observed.gateways
-        self._freed.look(observed.engines, self._book.clock())
+        self._freed.look(observed.engines, self._rests, self._book.clock())
         scaled = [model for model in desired.models if _is_kept(model)]
         looked = {model.id: self._looked_at(model, observed, before.get(model.id)) async for model in in_turns(scaled)}
         self._models = looked
@@ -144,6 +146,7 @@ class Autoscaler(BackgroundLoops):
             known.scaler.follow(known.deployed.deployment.spec.replicas, now)
         else:
             bounds = self._bounds(known, known.scaling, known.bounds)
+            known.may_rest = bounds.least == 0 and not known.seen.failing
             known.scaler.decide(load, bounds, replace(known.seen, drained=drained), now)
         known.quiet = load.complete and load.sequences == 0 and not known.scaler.draining
         if known.scaler.desired != before:
@@ -179,7 +182,14 @@ class Autoscaler(BackgroundLoops):
             least, why = 1, Cause.WOKEN
         if least == 0 and not (known.proven and known.storable):
             least, why = 1, Cause.FIRST_START
-        return bounds if least == bounds.least else replace(bounds, least=least, why_least=why)
+        lends = self._lent.lends(known.deployed.id)
+        if (least, lends) == (bounds.least, False):
+            return bounds
+        return replace(bounds, least=least, why_least=why, lends=lends)
+
+    def _rests(self, model: ModelId) -> bool:
+        known = self._models.get(model)
+        return known is not None and known.scaler.desired == 0
 
     def _looked_at(self, model: DesiredModel, observed: Observed, before: ModelStatus | None) -> ScaledModel:
         """Return what is known of a model after a look at its engines."""
@@ -213,11 +223,11 @@ class Autoscaler(BackgroundLoops):
         }
         faults = [] if updated is None else start_faults(model, updated, observed, known.answered)
         failure = failure_of_all(faults)
-        waits_for_node = self._waits_for_node(known, failure, now)
+        ready = sum(engine.ready for engine in engines)
+        waits_for_node = self._waits_for_node(known, failure, ready, now)
         if waits_for_node:
             failure, known.patience_from_s = None, now
-        self._time_starts(known, engines, now, waits_for_node=waits_for_node and not known.room_of)
-        ready = sum(engine.ready for engine in engines)
+        self._time_starts(known, engines, now, waits_for_node=waits_for_node and not known.room_comes)
         lasts = ready == 0 and known.scaler.desired > 0 and not is_back and outlasts_a_pause(known.failure)
         known.failure = failure or (known.failure if lasts else None)
         known.seen = EnginesSeen(ready, failing=any(faults) or known.cannot_start)
@@ -246,15 +256,25 @@ class Autoscaler(BackgroundLoops):
             found.answered = {engine.name: engine.engine.incarnation for engine in engines}
         return found
 
-    def _waits_for_node(self, known: ScaledModel, failure: Fault | None, now_s: float) -> bool:
-        """Return whether an engine waits for a node, and has not done so for too long."""
+    def _waits_for_node(self, known: ScaledModel, failure: Fault | None, ready: int, now_s: float) -> bool:
+        """Return whether an engine waits for a node or for room on one, and has not done so for too long."""
+        known.room_comes = False
         if failure is None or failure.reason is not Reason.UNSCHEDULABLE:
             known.no_node_since_s, known.room_of = None, frozenset()
+            self._lent.forget(known.deployed.id)
             return False
+        if ready == 0 and self._is_asked(known) and self._lent.comes_for(known, self._models):
+            known.no_node_since_s, known.room_comes = None, True
+            return True
         if known.no_node_since_s is None:
             known.no_node_since_s, known.room_of = now_s, self._freed.left_by
         known.room_of &= self._freed.left_by
-        return bool(known.room_of) or now_s - known.no_node_since_s < self._node_wait_s
+        known.room_comes = bool(known.room_of)
+        return known.room_comes or now_s - known.no_node_since_s < self._node_wait_s
+
+    def _is_asked(self, known: ScaledModel) -> bool:
+        """Return whether somebody waits for an engine, or was refused since it was wished for."""
+        return known.wish is not None or self._book.is_asked(known.deployed.id)
 
     def _time_starts(
         self, known: ScaledModel, engines: tuple[ObservedEngine, ...], now_s: float, *, waits_for_node: bool

@@ -3,10 +3,11 @@
 More come when more have been needed for 10 s; at once where none is there, where twice what all can take is waiting, or
 where somebody has waited for long; at most twice as many within the time of a start. Those go that have not been needed
 for two fifths of a window, which is 5 minutes or more, and none within a window after one that came. All go when
-nothing has happened for a while: they leave the route first, and a request that comes meanwhile gets them back. What is
-not known never takes an engine away.
+nothing has happened for a while, which is short where another model waits for their room: they leave the route first,
+and a request that comes meanwhile gets them back. What is not known never takes an engine away.
 """
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
@@ -28,6 +29,9 @@ LULL_PART = 0.4
 """For this part of a window fewer engines must have been enough before one goes."""
 STARTS_IN_WINDOW = 3
 STARTS_BEFORE_REST = 2
+LENT_AFTER_S = 5.0
+"""How long a model must have been idle to rest for another one: longer than somebody takes who asks one question after
+the other."""
 
 
 class Cause(StrEnum):
@@ -35,6 +39,8 @@ class Cause(StrEnum):
 
     LOAD = "Load"
     IDLE = "Idle"
+    LENT = "Lent"
+    """Idle too, and gone early: no node had room for another model that somebody waited for."""
     MINIMUM = "Minimum"
     MAXIMUM = "Maximum"
     SCHEDULE = "Schedule"
@@ -77,6 +83,8 @@ class Bounds:
     """Which part of them is to be filled."""
     idle_after_s: float
     why_least: Cause = Cause.MINIMUM
+    lends: bool = False
+    """Whether another model waits for the room of its engines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,8 @@ class EngineScaler:
         self.cause = Cause.FOUND
         self.draining = False
         """Whether its engines are to get nothing more, because all are about to go."""
+        self.idle_s = -math.inf
+        """For how long nobody has needed its engines; less than 0 while somebody may."""
         self._starts = starts
         self._needed: deque[tuple[float, int]] = deque([(now_s, engines)])
         self._had: deque[tuple[float, int]] = deque([(now_s, engines)])
@@ -122,7 +132,7 @@ class EngineScaler:
         needed = needed_for(load.sequences, bounds)
         self._note(needed, load, engines.ready, now_s)
         if self._goes_to_rest(load, bounds, engines, now_s):
-            self._turn(0, Cause.IDLE, now_s)
+            self._turn(0, Cause.IDLE if self.idle_s >= self._rests_after_s(bounds) else Cause.LENT, now_s)
         elif (wanted := self._up(needed, load, bounds, engines, now_s)) > self.desired:
             self._turn(wanted, Cause.LOAD, now_s)
         elif (enough := self._enough(bounds, engines, now_s)) < self.desired:
@@ -163,15 +173,25 @@ class EngineScaler:
 
     def _goes_to_rest(self, load: ModelLoad, bounds: Bounds, engines: EnginesSeen, now_s: float) -> bool:
         """Return whether all engines may go now; first they are taken out of the route."""
-        idle_s = max(bounds.idle_after_s, STARTS_BEFORE_REST * self._starts.usual_s)
-        quiet = self._quiet_since_s is not None and now_s - self._quiet_since_s >= idle_s
-        # Who waited for an engine to start may not have asked yet.
-        unused = not engines.ready or now_s - self._grown_at_s >= idle_s
-        ended = load.idle_s is None or load.idle_s >= idle_s
-        idle = bounds.least == 0 and self.desired > 0 and quiet and unused and ended and not engines.failing
+        self.idle_s = self._idle_for_s(load, engines, now_s)
+        rests_after_s = LENT_AFTER_S if bounds.lends else math.inf
+        quiet = self.idle_s >= min(rests_after_s, self._rests_after_s(bounds))
+        idle = bounds.least == 0 and self.desired > 0 and quiet and not engines.failing
         drained = self.draining and engines.drained
         self.draining = idle
         return idle and drained
+
+    def _rests_after_s(self, bounds: Bounds) -> float:
+        """Return how long it is to be idle before it rests, where nobody else needs the room."""
+        return max(bounds.idle_after_s, STARTS_BEFORE_REST * self._starts.usual_s)
+
+    def _idle_for_s(self, load: ModelLoad, engines: EnginesSeen, now_s: float) -> float:
+        if self._quiet_since_s is None:
+            return -math.inf
+        # Who waited for an engine to start may not have asked yet.
+        unused_s = now_s - self._grown_at_s if engines.ready else math.inf
+        ended_s = math.inf if load.idle_s is None else load.idle_s
+        return min(now_s - self._quiet_since_s, unused_s, ended_s)
 
     def _up(self, needed: int, load: ModelLoad, bounds: Bounds, engines: EnginesSeen, now_s: float) -> int:
         capacity = self.desired * bounds.slots

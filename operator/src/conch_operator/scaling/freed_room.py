@@ -1,8 +1,9 @@
 """Room that engines leave behind: who finds no node while one of them ends only has to wait until it is gone."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from conch_contracts.conditions import Reason
+from conch_contracts.names import ModelId
 from conch_operator.state import EngineName, ObservedEngine
 
 SCHEDULED_AGAIN_S = 4.0
@@ -19,12 +20,13 @@ class FreedRoom:
         """Make it without any."""
         self._seen_s: dict[EngineName, float] = {}
 
-    def look(self, engines: Iterable[ObservedEngine], now_s: float) -> None:
-        """See which engines end now. One that never had a node leaves no room."""
+    def look(self, engines: Iterable[ObservedEngine], rests: Callable[[ModelId], bool], now_s: float) -> None:
+        """See which engines end now, or are about to since their model `rests`; one without a node leaves no room."""
         self._seen_s = {name: seen_s for name, seen_s in self._seen_s.items() if now_s - seen_s < SCHEDULED_AGAIN_S}
         for engine in engines:
             fault = engine.engine.fault
-            if not engine.stays and (fault is None or fault.reason is not Reason.UNSCHEDULABLE):
+            had_node = fault is None or fault.reason is not Reason.UNSCHEDULABLE
+            if had_node and (not engine.stays or rests(engine.engine.model)):
                 self._seen_s[engine.name] = now_s
 
     @property

@@ -51,6 +51,8 @@ class ScaledModel:
     """When it was last decided about."""
     quiet: bool = False
     """Whether every gateway had said that it has nothing to do for it, and it was not about to rest."""
+    may_rest: bool = False
+    """Whether its engines may all go once nobody needs them."""
     drained_since_s: float | None = None
     edited: bool = False
     """Whether only an engine of an earlier spec has answered."""
@@ -66,6 +68,8 @@ class ScaledModel:
     """Since when no node has room for an engine."""
     room_of: frozenset[EngineName] = frozenset()
     """The engines that had begun to end by then, and have not left their room yet."""
+    room_comes: bool = False
+    """Whether an engine waits for the room of others, not for a node."""
     told: DesiredModel | None = None
     """What rounds were told of it last: the very same again, as long as nothing of that changes."""
     told_of: DesiredModel | None = None

@@ -43,6 +43,9 @@ _OTHER_DEVICES = (
 )
 """Resources with a domain whose names begin so are network cards and other devices; all others are accelerators."""
 
+REQUESTED_BY_DEFAULT = {"cpu": "100m", "memory": "256Mi"}
+"""What an engine's container asks for of a resource of which its author says nothing."""
+
 _GPU_RUNTIMES = "(has(self.vllm) || has(self.tensorrtllm) || has(self.fastertransformer))"
 _IS_GPU = "name.contains('/') && !name.matches('^(" + "|".join(_OTHER_DEVICES) + ")')"
 _GPU_LIMITS = f"has(self.resources) && has(self.resources.limits) && self.resources.limits.exists(name, {_IS_GPU} && "

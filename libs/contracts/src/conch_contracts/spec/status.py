@@ -19,7 +19,7 @@ class ScalingStatus(BaseModel):
     desired: Annotated[int, Field(ge=0)]
     """How many engines there are to be."""
     reason: Annotated[str, Field(max_length=64)]
-    """Why so many, in one word: Load, Idle, Minimum, Maximum, Schedule, Woken, FirstStart or Found; with
+    """Why so many, in one word: Load, Idle, Lent, Minimum, Maximum, Schedule, Woken, FirstStart or Found; with
     `spec.placement` Resident, Pinned, Waiting, Leaving or Out; with `spec.routing.hold` Replicas."""
     last_scale_time: Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})] | None = None
     """When the number last changed, RFC 3339."""

@@ -1,0 +1,182 @@
+"""Where no node has room for an engine that somebody waits for, the model that has been idle longest rests early."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conch_contracts.conditions import ConditionType, Reason
+from conch_contracts.names import ModelId
+from conch_operator.scaling.decision import LENT_AFTER_S
+from conch_operator.state import DesiredModel, EnginePhase, Fault
+from testkit.scaling_scene import FROM_ZERO, Scene, at_rest
+
+LONG = {**FROM_ZERO, "idleAfter": "10m"}
+EARLY, LATE = ModelId("local/early"), ModelId("local/late")
+FULL = Fault(Reason.UNSCHEDULABLE, "No node has room.")
+
+
+def other(scene: Scene, model: ModelId, scaling: dict[str, Any] = LONG, **spec: Any) -> DesiredModel:
+    return scene.world.model(name=model.partition("/")[2], scaling=scaling, **spec)
+
+
+async def lives(scene: Scene, seconds: int, *, room: int = 2, **demand: Any) -> None:
+    """Let time pass on nodes that have room for so many engines; one that ends is there for a second."""
+    for _ in range(seconds):
+        ending = [name for name, engine in scene.world.cluster.running.items() if engine.phase is EnginePhase.STOPPING]
+        await scene.lives(1, **demand)
+        for name in ending:
+            scene.world.cluster.running.pop(name)
+        for place, (name, engine) in enumerate(scene.world.cluster.running.items()):
+            if engine.phase is not EnginePhase.STOPPING:
+                runs = place < room
+                phase, fault = (EnginePhase.RUNNING, None) if runs else (EnginePhase.BLOCKED, FULL)
+                scene.world.cluster.running[name] = replace(engine, phase=phase, fault=fault)
+
+
+async def with_full_nodes(scene: Scene, *others: DesiredModel) -> None:
+    """Have the model at rest, and others take all the room, the first of them idle for longer."""
+    await at_rest(scene)
+    scene.others = [*others]
+    await lives(scene, 3)
+    scene.asked = {model.id: {"in_flight": 1} for model in others}
+    await lives(scene, 2)
+    for model in others:
+        del scene.asked[model.id]
+        await lives(scene, 7)
+
+
+def serve(scene: Scene) -> set[ModelId]:
+    """Return the models that have an engine in their route."""
+    return {model for model, (_, engines) in scene.world.registry.routes.items() if engines}
+
+
+async def test_of_models_that_are_idle_the_one_longest_idle_rests_for_one_that_somebody_waits_for(scene: Scene) -> None:
+    await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
+    for _ in range(12):
+        await lives(scene, 1, held=1)
+        assert (scene.route.wakes, scene.route.start_failed) == (True, None), "whoever waits is not refused"
+    assert serve(scene) == {scene.model.id, LATE}
+    status = scene.world.statuses[EARLY]
+    assert status.scaling is not None
+    assert (status.scaling.desired, status.scaling.reason) == (0, "Lent")
+    assert status.condition(ConditionType.READY).reason is Reason.SCALED_TO_ZERO
+    await lives(scene, 60, in_flight=1)
+    assert serve(scene) == {scene.model.id, LATE}, "nobody waits any more"
+
+
+async def test_models_take_turns_on_a_node_with_room_for_one(scene: Scene) -> None:
+    scene.model = scene.world.model(scaling=LONG)
+    await lives(scene, 3, room=1)
+    scene.others = [other(scene, EARLY)]
+    scene.asked = {EARLY: {"held": 1}}
+    for _ in range(2):
+        await lives(scene, 20, room=1)
+        assert serve(scene) == {EARLY}
+        scene.asked = {}
+        await lives(scene, 7, room=1)
+        await lives(scene, 20, room=1, held=1)
+        assert serve(scene) == {scene.model.id}
+        await lives(scene, 7, room=1)
+        scene.asked = {EARLY: {"held": 1}}
+
+
+async def test_nobody_rests_who_has_something_to_do_and_whoever_waits_is_refused(scene: Scene) -> None:
+    await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
+    scene.asked = {EARLY: {"in_flight": 1}, LATE: {"queued": 1}}
+    await lives(scene, 1)
+    await lives(scene, 3, held=1)
+    assert scene.route.start_failed is not None
+    del scene.asked[LATE]
+    await lives(scene, 4)  # who was refused comes again later
+    assert serve(scene) == {EARLY, LATE}
+    await lives(scene, 10)
+    assert serve(scene) == {EARLY, scene.model.id}
+
+
+async def test_who_is_asked_before_it_has_gone_keeps_its_engine_and_another_rests(scene: Scene) -> None:
+    await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
+    await lives(scene, 2, held=1)
+    assert serve(scene) == {LATE}, "the other one has left its route"
+    scene.asked = {EARLY: {"held": 1}}
+    stopped = list(scene.world.cluster.stopped)
+    await lives(scene, 12, held=1)
+    assert serve(scene) == {EARLY, scene.model.id}
+    assert len(scene.world.cluster.stopped) == len(stopped) + 1
+    assert scene.route.start_failed is None
+
+
+async def test_one_rests_and_no_more_where_that_was_not_enough(scene: Scene) -> None:
+    await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
+    await lives(scene, 30, room=1, held=1)  # somebody else has taken the room that there was
+    assert serve(scene) == {LATE}
+    assert scene.route.start_failed is not None
+
+
+async def test_a_model_that_nobody_asks_gets_nobodys_room(scene: Scene) -> None:
+    await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
+    scene.model = scene.world.model(scaling={**LONG, "minReplicas": 1})
+    await lives(scene, 30)
+    assert serve(scene) == {EARLY, LATE}
+
+
+GPU = "nvidia.com/gpu"
+
+
+def engine(limits: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    return {"cpu": {}, **({} if limits is None else {"resources": {"limits": limits}}), **fields}
+
+
+@pytest.mark.parametrize(
+    ("lent", "needed", "lends"),
+    [
+        (engine({GPU: 1}), engine({GPU: 1}), True),
+        (engine({GPU: 2}), engine({GPU: 1}), True),
+        (engine({GPU: 1}), engine({GPU: 2}), False),
+        (engine({GPU: 1}), engine({"amd.com/gpu": 1}), False),
+        (engine(), engine({"cpu": "100m"}), True),
+        (engine(), engine({"cpu": "2"}), False),
+        (engine({"cpu": "50m"}), engine(), False),
+        (engine(nodeSelector={"disk": "fast"}), engine(nodeSelector={"disk": "fast"}), True),
+        (engine(), engine(nodeSelector={"disk": "fast"}), False),
+        (engine(nodeSelector={"disk": "fast"}), engine(), False),
+        (engine(tolerations=[{"key": "gpu", "operator": "Exists"}]), engine(), False),
+    ],
+)
+async def test_a_model_rests_for_another_whose_engine_fits_into_its_room(
+    lent: dict[str, Any], needed: dict[str, Any], lends: bool, scene: Scene
+) -> None:
+    scene.model = scene.world.model(scaling=FROM_ZERO, engine=needed)
+    await with_full_nodes(scene, other(scene, EARLY, engine=lent))
+    await lives(scene, 12, room=1, held=1)
+    assert serve(scene) == ({scene.model.id} if lends else {EARLY})
+    assert (scene.route.start_failed is None) is lends
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {**LONG, "minReplicas": 1},
+        {**LONG, "schedules": [{"cron": "* * * * *", "min": 1}]},
+        None,
+    ],
+)
+async def test_a_model_that_must_not_rest_lends_nothing(scaling: dict[str, Any] | None, scene: Scene) -> None:
+    model = scene.world.model(name="early") if scaling is None else other(scene, EARLY, scaling)
+    await with_full_nodes(scene, model)
+    await lives(scene, 12, room=1, held=1)
+    assert serve(scene) == {EARLY}
+    assert scene.route.start_failed is not None
+
+
+async def test_one_that_has_just_got_done_is_waited_for_until_it_lends(scene: Scene) -> None:
+    await with_full_nodes(scene, other(scene, EARLY))
+    scene.asked = {EARLY: {"in_flight": 1}}
+    await lives(scene, 2, room=1)
+    scene.asked = {}
+    waited_s = 0
+    while EARLY in serve(scene):
+        waited_s += 1
+        await lives(scene, 1, room=1, held=1)
+        assert scene.route.start_failed is None
+    assert LENT_AFTER_S <= waited_s <= LENT_AFTER_S + 2, "and a round to see it, and one to leave the route"
