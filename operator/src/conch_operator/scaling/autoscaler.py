@@ -263,13 +263,13 @@ class Autoscaler(BackgroundLoops):
             known.no_node_since_s, known.room_of = None, frozenset()
             self._lent.forget(known.deployed.id)
             return False
-        if ready == 0 and self._is_asked(known) and self._lent.comes_for(known, self._models):
-            known.no_node_since_s, known.room_comes = None, True
-            return True
         if known.no_node_since_s is None:
             known.no_node_since_s, known.room_of = now_s, self._freed.left_by
         known.room_of &= self._freed.left_by
         known.room_comes = bool(known.room_of)
+        if not known.room_of and ready == 0 and self._is_asked(known) and self._lent.comes_for(known, self._models):
+            known.no_node_since_s, known.room_comes = None, True
+            return True
         return known.room_comes or now_s - known.no_node_since_s < self._node_wait_s
 
     def _is_asked(self, known: ScaledModel) -> bool:

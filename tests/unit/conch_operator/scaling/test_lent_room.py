@@ -20,12 +20,12 @@ def other(scene: Scene, model: ModelId, scaling: dict[str, Any] = LONG, **spec: 
     return scene.world.model(name=model.partition("/")[2], scaling=scaling, **spec)
 
 
-async def lives(scene: Scene, seconds: int, *, room: int = 2, **demand: Any) -> None:
-    """Let time pass on nodes that have room for so many engines; one that ends is there for a second."""
+async def lives(scene: Scene, seconds: int, *, room: int = 2, ends: bool = True, **demand: Any) -> None:
+    """Let time pass on nodes that have room for so many engines; one that ends is there for a second, or goes on."""
     for _ in range(seconds):
         ending = [name for name, engine in scene.world.cluster.running.items() if engine.phase is EnginePhase.STOPPING]
         await scene.lives(1, **demand)
-        for name in ending:
+        for name in ending if ends else ():
             scene.world.cluster.running.pop(name)
         for place, (name, engine) in enumerate(scene.world.cluster.running.items()):
             if engine.phase is not EnginePhase.STOPPING:
@@ -111,6 +111,17 @@ async def test_one_rests_and_no_more_where_that_was_not_enough(scene: Scene) -> 
     await lives(scene, 30, room=1, held=1)  # somebody else has taken the room that there was
     assert serve(scene) == {LATE}
     assert scene.route.start_failed is not None
+
+
+async def test_the_room_of_an_engine_that_ends_is_waited_for_before_another_model_rests(scene: Scene) -> None:
+    await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
+    scene.others.pop()  # deleted, and slow to end
+    await lives(scene, 3, ends=False)
+    await lives(scene, 30, ends=False, held=1)
+    assert serve(scene) == {EARLY}
+    assert scene.route.start_failed is None
+    await lives(scene, 3, held=1)
+    assert serve(scene) == {EARLY, scene.model.id}
 
 
 async def test_a_model_that_nobody_asks_gets_nobodys_room(scene: Scene) -> None:
