@@ -11,13 +11,13 @@ from urllib.error import HTTPError
 import pytest
 from redis import Redis
 
-from conch_contracts.names import ROUTES_KEY, WAKES_KEY
-from testkit.gateway.spoken_load import GatewayWord
+from conch_contracts.names import ROUTES_KEY, WAKES_KEY, ModelId, engines_key
+from testkit.gateway.spoken_load import GatewayWord, LaggingGateway
 from testkit.processes.conch_up import ConchUp, example_text, wait_until
 
 from .test_up import ask, status
 
-MODEL = "local/tiny-chat"
+MODEL = ModelId("local/tiny-chat")
 
 
 @pytest.fixture
@@ -29,11 +29,15 @@ def conch(tmp_path: Path) -> Iterator[ConchUp]:
         yield running
 
 
-def test_a_model_rests_when_nothing_happens_and_comes_back_for_a_request_and_for_a_call(conch: ConchUp) -> None:
-    (redis_process,) = conch.named("redis-server", "valkey-server")
-    port = next(found.laddr.port for found in redis_process.net_connections() if found.status == "LISTEN")
-    redis = Redis(port=port)
+@pytest.fixture
+def redis(conch: ConchUp) -> Redis:
+    (process,) = conch.named("redis-server", "valkey-server")
+    return Redis(port=next(found.laddr.port for found in process.net_connections() if found.status == "LISTEN"))
 
+
+def test_a_model_rests_when_nothing_happens_and_comes_back_for_a_request_and_for_a_call(
+    conch: ConchUp, redis: Redis
+) -> None:
     def engines() -> int:
         return len(conch.named("tritonserver"))
 
@@ -45,6 +49,11 @@ def test_a_model_rests_when_nothing_happens_and_comes_back_for_a_request_and_for
         return int(status(conch)["models"][0]["readyReplicas"])
 
     assert ask(conch)
+    with LaggingGateway(redis):
+        warm = conch.named("tritonserver")
+        wait_until(lambda: not redis.hlen(engines_key(MODEL)), "an engine that is about to go", 120)
+        assert ask(conch)
+        assert conch.named("tritonserver") == warm, "the request got the engine back"
     with GatewayWord(redis, MODEL) as gateway:
         gateway.says()
         wait_until(lambda: engines() == 0, "no engine", 120)
