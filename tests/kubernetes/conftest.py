@@ -14,6 +14,7 @@ from testkit.kubernetes.cluster import (
     definition,
     fresh_namespace,
     running_cluster,
+    wait_for_removals,
 )
 from testkit.kubernetes.operator_process import Plane, Process, bare_plane
 
@@ -27,6 +28,7 @@ def cluster() -> Iterator[Cluster]:
         except NoCluster as error:
             pytest.skip(f"No Kubernetes can run on this machine: {error}")
         yield found
+        wait_for_removals(found)
 
 
 @pytest.fixture(scope="session")

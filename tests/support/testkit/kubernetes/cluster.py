@@ -19,9 +19,11 @@ _CRDS = sorted((_ROOT / "crds").glob("*.yaml"))
 _UNAVAILABLE = 3
 _BUILD_S = 1800
 _KNOWN_S = 120
+_GONE_S = 120
 _DOWN_S = 300
 """To delete some gigabytes of images takes seconds, or minutes where the disk has much to do."""
 _RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
+_OF_A_TEST = "conch-test-"
 _TOLD = 3_000
 """Characters of a failed build's output that its error holds."""
 
@@ -172,14 +174,16 @@ def _is_defined(cluster: Cluster) -> bool:
 
 
 def _forget(cluster: Cluster) -> None:
-    if not cluster.kubectl("get", "mdep,epool", "--all-namespaces", "-o", "name").strip():
+    query = "-o=jsonpath={.items[*].metadata.namespace}"
+    users = set(cluster.kubectl("get", "mdep,epool", "--all-namespaces", query).split())
+    if not users - set(_going(cluster)):
         cluster.kubectl("delete", "crd", *(crd.stem for crd in _CRDS))
 
 
 @contextmanager
 def fresh_namespace(cluster: Cluster) -> Iterator[Namespace]:
-    """Give a namespace that nobody else has, and delete it and all in it afterwards."""
-    name = f"conch-test-{secrets.token_hex(4)}"
+    """Give a namespace that nobody else has; afterwards it and all in it are deleted, and its pods have gone."""
+    name = _OF_A_TEST + secrets.token_hex(4)
     cluster.kubectl("create", "namespace", name)
     try:
         cluster.kubectl("label", "namespace", name, _RESTRICTED)
@@ -189,14 +193,24 @@ def fresh_namespace(cluster: Cluster) -> Iterator[Namespace]:
 
 
 def _remove(cluster: Cluster, namespace: str) -> None:
-    """Delete a namespace and all in it, without waiting for engines that no operator lets go any more.
+    """Have a namespace and all in it go, without waiting for engines that no operator lets go any more.
 
-    Nothing makes a pod in it again once it is to go. Kubernetes looks at it 5 s later, when the pods have gone; while
-    one is there, it looks again only after half of the time that its pods are given to end.
+    Nothing makes a pod in it again once it is to go. Kubernetes looks at it again 5 s after that: `wait_for_removals`
+    sees that it goes.
     """
     cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
     cluster.kubectl("delete", "pods", f"--namespace={namespace}", "--all", "--grace-period=1")
-    cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--timeout=120s", timeout_s=130)
+
+
+def wait_for_removals(cluster: Cluster) -> None:
+    """Wait until all namespaces of tests that are to go have gone."""
+    wait_until(lambda: not _going(cluster), "namespaces to go", _GONE_S, 0.5)
+
+
+def _going(cluster: Cluster) -> list[str]:
+    query = '-o=jsonpath={.items[?(@.status.phase=="Terminating")].metadata.name}'
+    found = cluster.kubectl("get", "namespaces", query).split()
+    return [name for name in found if name.startswith(_OF_A_TEST)]
 
 
 def _show() -> Cluster | None:
