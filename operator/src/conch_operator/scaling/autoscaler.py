@@ -90,7 +90,9 @@ class Autoscaler(BackgroundLoops):
         Others have turns meanwhile, so a wish may be decided about in the middle of it.
         """
         self._gateways = observed.gateways
-        self._freed.look(observed.engines, self._rests, self._book.clock())
+        now = self._book.clock()
+        self._freed.look(observed.engines, self._rests, now)
+        self._lent.choose(self._models, self._freed, self._book.is_asked, now)
         scaled = [model for model in desired.models if _is_kept(model)]
         looked = {model.id: self._looked_at(model, observed, before.get(model.id)) async for model in in_turns(scaled)}
         self._models = looked
@@ -146,7 +148,7 @@ class Autoscaler(BackgroundLoops):
             known.scaler.follow(known.deployed.deployment.spec.replicas, now)
         else:
             bounds = self._bounds(known, known.scaling, known.bounds)
-            known.may_rest = bounds.least == 0 and not known.seen.failing
+            known.least = bounds.least
             known.scaler.decide(load, bounds, replace(known.seen, drained=drained), now)
         known.quiet = load.complete and load.sequences == 0 and not known.scaler.draining
         if known.scaler.desired != before:
@@ -182,10 +184,9 @@ class Autoscaler(BackgroundLoops):
             least, why = 1, Cause.WOKEN
         if least == 0 and not (known.proven and known.storable):
             least, why = 1, Cause.FIRST_START
-        lends = self._lent.lends(known.deployed.id)
-        if (least, lends) == (bounds.least, False):
+        if least == bounds.least and not known.lends:
             return bounds
-        return replace(bounds, least=least, why_least=why, lends=lends)
+        return replace(bounds, least=least, why_least=why, lends=known.lends)
 
     def _rests(self, model: ModelId) -> bool:
         known = self._models.get(model)
@@ -224,10 +225,10 @@ class Autoscaler(BackgroundLoops):
         faults = [] if updated is None else start_faults(model, updated, observed, known.answered)
         failure = failure_of_all(faults)
         ready = sum(engine.ready for engine in engines)
-        waits_for_node = self._waits_for_node(known, failure, ready, now)
-        if waits_for_node:
+        waits_for_room = self._waits_for_room(known, failure, now)
+        if waits_for_room:
             failure, known.patience_from_s = None, now
-        self._time_starts(known, engines, now, waits_for_node=waits_for_node and not known.room_comes)
+        self._time_starts(known, engines, now, waits_for_node=waits_for_room and not known.room_comes)
         lasts = ready == 0 and known.scaler.desired > 0 and not is_back and outlasts_a_pause(known.failure)
         known.failure = failure or (known.failure if lasts else None)
         known.seen = EnginesSeen(ready, failing=any(faults) or known.cannot_start)
@@ -256,25 +257,18 @@ class Autoscaler(BackgroundLoops):
             found.answered = {engine.name: engine.engine.incarnation for engine in engines}
         return found
 
-    def _waits_for_node(self, known: ScaledModel, failure: Fault | None, ready: int, now_s: float) -> bool:
+    def _waits_for_room(self, known: ScaledModel, failure: Fault | None, now_s: float) -> bool:
         """Return whether an engine waits for a node or for room on one, and has not done so for too long."""
-        known.room_comes = False
         if failure is None or failure.reason is not Reason.UNSCHEDULABLE:
-            known.no_node_since_s, known.room_of = None, frozenset()
-            self._lent.forget(known.deployed.id)
+            known.no_node_since_s, known.room_of, known.may_borrow = None, frozenset(), False
+            known.lent_at_s.clear()
             return False
         if known.no_node_since_s is None:
-            known.no_node_since_s, known.room_of = now_s, self._freed.left_by
-        known.room_of &= self._freed.left_by
-        known.room_comes = bool(known.room_of)
-        if not known.room_of and ready == 0 and self._is_asked(known) and self._lent.comes_for(known, self._models):
-            known.no_node_since_s, known.room_comes = None, True
-            return True
+            known.no_node_since_s, known.room_of = now_s, self._freed.left
+            known.may_borrow = True  # until the next round has looked who could lend it
+            self._changed()
+        known.room_of &= self._freed.left
         return known.room_comes or now_s - known.no_node_since_s < self._node_wait_s
-
-    def _is_asked(self, known: ScaledModel) -> bool:
-        """Return whether somebody waits for an engine, or was refused since it was wished for."""
-        return known.wish is not None or self._book.is_asked(known.deployed.id)
 
     def _time_starts(
         self, known: ScaledModel, engines: tuple[ObservedEngine, ...], now_s: float, *, waits_for_node: bool

@@ -30,8 +30,7 @@ LULL_PART = 0.4
 STARTS_IN_WINDOW = 3
 STARTS_BEFORE_REST = 2
 LENT_AFTER_S = 5.0
-"""How long a model must have been idle to rest for another one: longer than somebody takes who asks one question after
-the other."""
+"""How long a model must have been idle to rest for another one; as long as a start, where that is longer."""
 
 
 class Cause(StrEnum):
@@ -121,6 +120,11 @@ class EngineScaler:
         self._quiet_since_s: float | None = None
 
     @property
+    def may_lend(self) -> bool:
+        """Return whether nobody has needed its engines for so long that another model may have their room."""
+        return self.idle_s >= max(LENT_AFTER_S, self._starts.usual_s)
+
+    @property
     def window_s(self) -> float:
         """Return for how long none goes after one has come."""
         return max(LEAST_WINDOW_S, STARTS_IN_WINDOW * self._starts.slow_s)
@@ -174,8 +178,7 @@ class EngineScaler:
     def _goes_to_rest(self, load: ModelLoad, bounds: Bounds, engines: EnginesSeen, now_s: float) -> bool:
         """Return whether all engines may go now; first they are taken out of the route."""
         self.idle_s = self._idle_for_s(load, engines, now_s)
-        rests_after_s = LENT_AFTER_S if bounds.lends else math.inf
-        quiet = self.idle_s >= min(rests_after_s, self._rests_after_s(bounds))
+        quiet = self.idle_s >= self._rests_after_s(bounds) or (bounds.lends and self.may_lend)
         idle = bounds.least == 0 and self.desired > 0 and quiet and not engines.failing
         drained = self.draining and engines.drained
         self.draining = idle

@@ -1,6 +1,6 @@
 """Room that engines leave behind: who finds no node while one of them ends only has to wait until it is gone."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import ModelId
@@ -18,18 +18,27 @@ class FreedRoom:
 
     def __init__(self) -> None:
         """Make it without any."""
-        self._seen_s: dict[EngineName, float] = {}
+        self._seen: dict[EngineName, tuple[ModelId, float]] = {}
+        """Of each, its model and when it was last seen."""
 
     def look(self, engines: Iterable[ObservedEngine], rests: Callable[[ModelId], bool], now_s: float) -> None:
-        """See which engines end now, or are about to since their model `rests`; one without a node leaves no room."""
-        self._seen_s = {name: seen_s for name, seen_s in self._seen_s.items() if now_s - seen_s < SCHEDULED_AGAIN_S}
+        """See which engines have a node and end, or are to end because their model `rests`."""
+        self._seen = {name: seen for name, seen in self._seen.items() if now_s - seen[1] < SCHEDULED_AGAIN_S}
         for engine in engines:
             fault = engine.engine.fault
             had_node = fault is None or fault.reason is not Reason.UNSCHEDULABLE
             if had_node and (not engine.stays or rests(engine.engine.model)):
-                self._seen_s[engine.name] = now_s
+                self._seen[engine.name] = (engine.engine.model, now_s)
 
     @property
-    def left_by(self) -> frozenset[EngineName]:
+    def left(self) -> frozenset[EngineName]:
         """The engines whose room comes, or has come a moment ago."""
-        return frozenset(self._seen_s)
+        return frozenset(self._seen)
+
+    def left_by(self, models: Collection[ModelId]) -> frozenset[EngineName]:
+        """Return those of these models."""
+        return frozenset(name for name, (model, _) in self._seen.items() if model in models)
+
+    def models_of(self, engines: Iterable[EngineName]) -> frozenset[ModelId]:
+        """Return the models of those of these engines whose room still comes."""
+        return frozenset(self._seen[name][0] for name in engines if name in self._seen)

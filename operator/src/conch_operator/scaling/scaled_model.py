@@ -51,8 +51,10 @@ class ScaledModel:
     """When it was last decided about."""
     quiet: bool = False
     """Whether every gateway had said that it has nothing to do for it, and it was not about to rest."""
-    may_rest: bool = False
-    """Whether its engines may all go once nobody needs them."""
+    least: int = 1
+    """How many engines it is to have at least, as was last decided."""
+    lends: bool = False
+    """Whether it is to rest early, since another model waits for the room of its engines."""
     drained_since_s: float | None = None
     edited: bool = False
     """Whether only an engine of an earlier spec has answered."""
@@ -68,12 +70,19 @@ class ScaledModel:
     """Since when no node has room for an engine."""
     room_of: frozenset[EngineName] = frozenset()
     """The engines that had begun to end by then, and have not left their room yet."""
-    room_comes: bool = False
-    """Whether an engine waits for the room of others, not for a node."""
+    may_borrow: bool = False
+    """Whether another model could rest for it."""
+    lent_at_s: list[float] = field(default_factory=list)
+    """When others have rested for it, since it last had room."""
     told: DesiredModel | None = None
     """What rounds were told of it last: the very same again, as long as nothing of that changes."""
     told_of: DesiredModel | None = None
     """From what that was made."""
+
+    @property
+    def room_comes(self) -> bool:
+        """Whether its engine waits for the room of others, and not for a node."""
+        return self.may_borrow or bool(self.room_of)
 
     @property
     def cannot_start(self) -> bool:

@@ -259,7 +259,7 @@ async def test_an_engine_that_was_evicted_does_not_speak_for_its_successor(scene
     next_name = EngineName("next")
     full = Fault(Reason.UNSCHEDULABLE, "No node has room.")
     scene.world.cluster.running[next_name] = replace(engine, name=next_name, phase=EnginePhase.BLOCKED, fault=full)
-    await scene.lives(1, held=1)
+    await scene.lives(2, held=1)
     assert scene.route.start_failed is not None
 
 

@@ -268,3 +268,25 @@ def test_a_day_is_served_without_a_refusal_and_without_flapping(day: Day) -> Non
 def test_what_idle_after_costs_beside_somebody_who_knows_when_the_next_request_comes() -> None:
     sparse = next(day for day in days() if day.least == 0)
     assert live(sparse).engine_hours / engine_hours(sparse, keeps_idle_after=False) <= 1.4
+
+
+@pytest.mark.parametrize(
+    ("lends", "start_s", "rests_at_s"), [(False, 2, 60), (True, 2, 5), (True, 20, 20), (True, 90, 90)]
+)
+def test_a_model_that_lends_its_room_rests_once_it_was_idle_for_a_start_or_five_seconds(
+    lends: bool, start_s: float, rests_at_s: int
+) -> None:
+    one = Model(EngineScaler(1, 0.0, StartTimes([start_s])), replace(BOUNDS, lends=lends, idle_after_s=60))
+    one.lives(300, busy(1))
+    one.lives(rests_at_s, QUIET)
+    assert not one.scaler.draining
+    one.lives(1, QUIET)
+    assert one.scaler.draining
+    one.lives(1, QUIET, EnginesSeen(1, drained=True))
+    assert (one.scaler.desired, one.scaler.cause) == (0, Cause.LENT if lends else Cause.IDLE)
+
+
+def test_a_model_that_must_not_rest_lends_nothing() -> None:
+    one = Model(EngineScaler(1, 0.0, StartTimes([2])), replace(BOUNDS, least=1, lends=True))
+    one.lives(600, QUIET)
+    assert not one.scaler.draining

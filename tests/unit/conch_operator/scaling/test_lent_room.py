@@ -8,6 +8,7 @@ import pytest
 from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.names import ModelId
 from conch_operator.scaling.decision import LENT_AFTER_S
+from conch_operator.scaling.lent_room import PATIENCE_S
 from conch_operator.state import DesiredModel, EnginePhase, Fault
 from testkit.scaling_scene import FROM_ZERO, Scene, at_rest
 
@@ -20,33 +21,40 @@ def other(scene: Scene, model: ModelId, scaling: dict[str, Any] = LONG, **spec: 
     return scene.world.model(name=model.partition("/")[2], scaling=scaling, **spec)
 
 
-async def lives(scene: Scene, seconds: int, *, room: int = 2, ends: bool = True, **demand: Any) -> None:
-    """Let time pass on nodes that have room for so many engines; one that ends is there for a second, or goes on."""
+async def lives(
+    scene: Scene, seconds: int, *, room: int = 2, ends: bool = True, taken: bool = False, **demand: Any
+) -> None:
+    """Let time pass on nodes that have room for so many engines; one that ends is there for a second, or goes on.
+
+    `taken`: somebody else takes the room that engines leave.
+    """
     for _ in range(seconds):
-        ending = [name for name, engine in scene.world.cluster.running.items() if engine.phase is EnginePhase.STOPPING]
+        running = scene.world.cluster.running
+        ending = [name for name, engine in running.items() if engine.phase is EnginePhase.STOPPING]
+        placed = [name for name, engine in running.items() if engine.fault is None]
         await scene.lives(1, **demand)
         for name in ending if ends else ():
-            scene.world.cluster.running.pop(name)
-        for place, (name, engine) in enumerate(scene.world.cluster.running.items()):
+            running.pop(name)
+        for place, (name, engine) in enumerate(running.items()):
             if engine.phase is not EnginePhase.STOPPING:
-                runs = place < room
+                runs = name in placed if taken else place < room
                 phase, fault = (EnginePhase.RUNNING, None) if runs else (EnginePhase.BLOCKED, FULL)
-                scene.world.cluster.running[name] = replace(engine, phase=phase, fault=fault)
+                running[name] = replace(engine, phase=phase, fault=fault)
 
 
-async def with_full_nodes(scene: Scene, *others: DesiredModel) -> None:
+async def with_full_nodes(scene: Scene, *others: DesiredModel, room: int = 2) -> None:
     """Have the model at rest, and others take all the room, the first of them idle for longer."""
     await at_rest(scene)
     scene.others = [*others]
-    await lives(scene, 3)
+    await lives(scene, 3, room=room)
     scene.asked = {model.id: {"in_flight": 1} for model in others}
-    await lives(scene, 2)
+    await lives(scene, 2, room=room)
     for model in others:
         del scene.asked[model.id]
-        await lives(scene, 7)
+        await lives(scene, 7, room=room)
 
 
-def serve(scene: Scene) -> set[ModelId]:
+def serving(scene: Scene) -> set[ModelId]:
     """Return the models that have an engine in their route."""
     return {model for model, (_, engines) in scene.world.registry.routes.items() if engines}
 
@@ -56,13 +64,13 @@ async def test_of_models_that_are_idle_the_one_longest_idle_rests_for_one_that_s
     for _ in range(12):
         await lives(scene, 1, held=1)
         assert (scene.route.wakes, scene.route.start_failed) == (True, None), "whoever waits is not refused"
-    assert serve(scene) == {scene.model.id, LATE}
+    assert serving(scene) == {scene.model.id, LATE}
     status = scene.world.statuses[EARLY]
     assert status.scaling is not None
     assert (status.scaling.desired, status.scaling.reason) == (0, "Lent")
     assert status.condition(ConditionType.READY).reason is Reason.SCALED_TO_ZERO
     await lives(scene, 60, in_flight=1)
-    assert serve(scene) == {scene.model.id, LATE}, "nobody waits any more"
+    assert serving(scene) == {scene.model.id, LATE}, "nobody waits any more"
 
 
 async def test_models_take_turns_on_a_node_with_room_for_one(scene: Scene) -> None:
@@ -72,44 +80,86 @@ async def test_models_take_turns_on_a_node_with_room_for_one(scene: Scene) -> No
     scene.asked = {EARLY: {"held": 1}}
     for _ in range(2):
         await lives(scene, 20, room=1)
-        assert serve(scene) == {EARLY}
+        assert serving(scene) == {EARLY}
         scene.asked = {}
         await lives(scene, 7, room=1)
         await lives(scene, 20, room=1, held=1)
-        assert serve(scene) == {scene.model.id}
+        assert serving(scene) == {scene.model.id}
         await lives(scene, 7, room=1)
         scene.asked = {EARLY: {"held": 1}}
 
 
-async def test_nobody_rests_who_has_something_to_do_and_whoever_waits_is_refused(scene: Scene) -> None:
+async def test_while_all_are_busy_nobody_rests_and_whoever_waits_is_refused_after_a_while(scene: Scene) -> None:
     await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
     scene.asked = {EARLY: {"in_flight": 1}, LATE: {"queued": 1}}
     await lives(scene, 1)
+    await lives(scene, int(PATIENCE_S), held=1)
+    assert scene.route.start_failed is None
     await lives(scene, 3, held=1)
     assert scene.route.start_failed is not None
     del scene.asked[LATE]
-    await lives(scene, 4)  # who was refused comes again later
-    assert serve(scene) == {EARLY, LATE}
-    await lives(scene, 10)
-    assert serve(scene) == {EARLY, scene.model.id}
+    await lives(scene, int(LENT_AFTER_S) + 3)
+    assert scene.route.start_failed is None, "whoever comes again is held"
+    assert serving(scene) == {EARLY, LATE}, "and until then nobody rests"
+    await lives(scene, 10, held=1)
+    assert serving(scene) == {EARLY, scene.model.id}
+
+
+async def test_who_is_to_rest_for_somebody_that_has_hung_up_stays(scene: Scene) -> None:
+    await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
+    await lives(scene, 3, held=1)
+    assert serving(scene) == {LATE}
+    await lives(scene, 30)
+    assert serving(scene) == {EARLY, LATE}
+
+
+async def test_who_was_to_rest_for_a_model_that_is_deleted_stays(scene: Scene) -> None:
+    await with_full_nodes(scene, other(scene, LATE))
+    scene.others.append(other(scene, EARLY))
+    scene.asked = {EARLY: {"held": 1}}
+    await lives(scene, 2, room=1)
+    scene.others.pop()
+    scene.asked = {}
+    await lives(scene, 60, room=1)
+    assert serving(scene) == {LATE}
+
+
+async def test_two_that_wait_get_the_room_of_two(scene: Scene) -> None:
+    third = ModelId("local/third")
+    await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
+    scene.others.append(other(scene, third))
+    scene.asked = {third: {"held": 1}}
+    await lives(scene, 15, held=1)
+    assert serving(scene) == {scene.model.id, third}
+
+
+async def test_an_operator_that_takes_over_refuses_nobody_whom_the_one_before_had_wait(scene: Scene) -> None:
+    await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
+    await lives(scene, 2, held=1)
+    scene.begins_anew()
+    for _ in range(15):
+        await lives(scene, 1, held=1)
+        assert scene.route.start_failed is None
+    assert scene.model.id in serving(scene)
 
 
 async def test_who_is_asked_before_it_has_gone_keeps_its_engine_and_another_rests(scene: Scene) -> None:
     await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
-    await lives(scene, 2, held=1)
-    assert serve(scene) == {LATE}, "the other one has left its route"
+    await lives(scene, 3, held=1)
+    assert serving(scene) == {LATE}, "the other one has left its route"
     scene.asked = {EARLY: {"held": 1}}
     stopped = list(scene.world.cluster.stopped)
     await lives(scene, 12, held=1)
-    assert serve(scene) == {EARLY, scene.model.id}
+    assert serving(scene) == {EARLY, scene.model.id}
     assert len(scene.world.cluster.stopped) == len(stopped) + 1
     assert scene.route.start_failed is None
 
 
-async def test_one_rests_and_no_more_where_that_was_not_enough(scene: Scene) -> None:
-    await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
-    await lives(scene, 30, room=1, held=1)  # somebody else has taken the room that there was
-    assert serve(scene) == {LATE}
+async def test_two_rest_at_most_where_that_is_not_enough(scene: Scene) -> None:
+    last = ModelId("local/last")
+    await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE), other(scene, last), room=3)
+    await lives(scene, 60, taken=True, held=1)
+    assert serving(scene) == {last}
     assert scene.route.start_failed is not None
 
 
@@ -118,17 +168,17 @@ async def test_the_room_of_an_engine_that_ends_is_waited_for_before_another_mode
     scene.others.pop()  # deleted, and slow to end
     await lives(scene, 3, ends=False)
     await lives(scene, 30, ends=False, held=1)
-    assert serve(scene) == {EARLY}
+    assert serving(scene) == {EARLY}
     assert scene.route.start_failed is None
     await lives(scene, 3, held=1)
-    assert serve(scene) == {EARLY, scene.model.id}
+    assert serving(scene) == {EARLY, scene.model.id}
 
 
 async def test_a_model_that_nobody_asks_gets_nobodys_room(scene: Scene) -> None:
     await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
     scene.model = scene.world.model(scaling={**LONG, "minReplicas": 1})
     await lives(scene, 30)
-    assert serve(scene) == {EARLY, LATE}
+    assert serving(scene) == {EARLY, LATE}
 
 
 GPU = "nvidia.com/gpu"
@@ -160,7 +210,7 @@ async def test_a_model_rests_for_another_whose_engine_fits_into_its_room(
     scene.model = scene.world.model(scaling=FROM_ZERO, engine=needed)
     await with_full_nodes(scene, other(scene, EARLY, engine=lent))
     await lives(scene, 12, room=1, held=1)
-    assert serve(scene) == ({scene.model.id} if lends else {EARLY})
+    assert serving(scene) == ({scene.model.id} if lends else {EARLY})
     assert (scene.route.start_failed is None) is lends
 
 
@@ -176,7 +226,7 @@ async def test_a_model_that_must_not_rest_lends_nothing(scaling: dict[str, Any] 
     model = scene.world.model(name="early") if scaling is None else other(scene, EARLY, scaling)
     await with_full_nodes(scene, model)
     await lives(scene, 12, room=1, held=1)
-    assert serve(scene) == {EARLY}
+    assert serving(scene) == {EARLY}
     assert scene.route.start_failed is not None
 
 
@@ -186,7 +236,7 @@ async def test_one_that_has_just_got_done_is_waited_for_until_it_lends(scene: Sc
     await lives(scene, 2, room=1)
     scene.asked = {}
     waited_s = 0
-    while EARLY in serve(scene):
+    while EARLY in serving(scene):
         waited_s += 1
         await lives(scene, 1, room=1, held=1)
         assert scene.route.start_failed is None

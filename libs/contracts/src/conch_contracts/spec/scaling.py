@@ -120,8 +120,8 @@ class ScalingSpec(SpecPart):
     "0.7" for kind LLM, "0.8" for others."""
     idle_after: Duration = 300.0
     """How long no request may have been there or ended before the last engine goes; twice the time of a start, where
-    that is longer, and 5 s where no node has room for another model that somebody waits for. It matters where
-    minReplicas is 0. Default: 5m."""
+    that is longer. Sooner where no node has room for an engine of another model that somebody waits for. It matters
+    where minReplicas is 0. Default: 5m."""
     hold: Annotated[Integer, Field(ge=1, le=100_000)] = 200
     """Requests that may wait at each gateway for an engine to start; one more is a 429. Default: 200."""
     schedules: Annotated[tuple[ScheduleSpec, ...], Field(max_length=16)] = ()
