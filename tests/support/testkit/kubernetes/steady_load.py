@@ -1,23 +1,27 @@
-"""Steady load on a release: long paced streams that never pause, and short requests beside them.
+"""Steady load on a release: long paced streams that never pause, and short requests of two kinds beside them.
 
 What goes wrong is kept as sentences. Nothing is tried twice, so a client sees every failure.
 """
 
 import asyncio
+import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import openai
 from openai import AsyncOpenAI
 
 from testkit.models.golden import Item, load_golden
+from testkit.processes.conch_up import ROOT
 
 STREAMS = 20
 REQUESTS_PER_S = 5
 ANSWER_S = 60.0
+TOLERANCE = 1e-3
 
 
 @dataclass
@@ -29,6 +33,7 @@ class Load:
     """Streams that have begun to answer and have not ended."""
     streams: int = 0
     requests: int = 0
+    rankings: int = 0
     began: float = field(default_factory=time.monotonic)
 
     def fail(self, what: str) -> None:
@@ -37,14 +42,16 @@ class Load:
 
 
 @asynccontextmanager
-async def steady_load(client: AsyncOpenAI, model: str) -> AsyncIterator[Load]:
-    """Load a model beside the body; what is in flight at its end is finished, so all of it counts."""
+async def steady_load(client: AsyncOpenAI, model: str, reranker: str) -> AsyncIterator[Load]:
+    """Load a chat model and the example's reranker beside the body; what is in flight at its end is finished, too."""
     load, stop = Load(), asyncio.Event()
     story = load_golden().named("story")
+    ranking = json.loads((ROOT / "examples" / "tiny-reranker" / "golden.json").read_text())["items"][0]
     async with asyncio.TaskGroup() as tasks:
         for _ in range(STREAMS):
             tasks.create_task(_stream_until(stop, client, model, story, load))
-        tasks.create_task(_ask_until(stop, client, model, load, tasks))
+        for ask in (partial(_ask, client, model, load), partial(_rank, client, reranker, ranking, load)):
+            tasks.create_task(_ask_until(stop, ask, tasks))
         try:
             yield load
         finally:
@@ -83,10 +90,10 @@ async def _stream(client: AsyncOpenAI, model: str, story: Item, load: Load) -> N
 
 
 async def _ask_until(
-    stop: asyncio.Event, client: AsyncOpenAI, model: str, load: Load, tasks: asyncio.TaskGroup
+    stop: asyncio.Event, ask: Callable[[], Coroutine[Any, Any, None]], tasks: asyncio.TaskGroup
 ) -> None:
     while not stop.is_set():
-        tasks.create_task(_ask(client, model, load))
+        tasks.create_task(ask())
         await asyncio.sleep(1 / REQUESTS_PER_S)
 
 
@@ -102,6 +109,19 @@ async def _ask(client: AsyncOpenAI, model: str, load: Load) -> None:
     except openai.APIError as error:
         load.fail(f"a request failed: {_sentence(error)}")
     load.requests += 1
+
+
+async def _rank(client: AsyncOpenAI, reranker: str, item: dict[str, Any], load: Load) -> None:
+    pairs = {"model": reranker, "query": item["query"], "documents": item["documents"]}
+    try:
+        answer: Any = await client.post("/rerank", body=pairs, cast_to=object, options={"timeout": ANSWER_S})
+    except openai.APIError as error:
+        load.fail(f"a ranking failed: {_sentence(error)}")
+    else:
+        scores = {result["index"]: result["relevance_score"] for result in answer["results"]}
+        if any(abs(scores.get(index, -1) - score) > TOLERANCE for index, score in enumerate(item["scores"])):
+            load.fail(f"a ranking has the scores {scores}")
+    load.rankings += 1
 
 
 def _sentence(error: openai.APIError) -> str:
