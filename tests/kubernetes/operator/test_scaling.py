@@ -59,18 +59,19 @@ def test_of_two_engines_the_one_with_nothing_to_do_goes(world: Plane) -> None:
         found = world.namespace.kubectl("get", "pods", "-l", "conch.dev/model-deployment=tiny-chat", "-o", "json")
         return {pod["metadata"]["name"]: pod for pod in json.loads(found)["items"]}
 
-    def ready_since(name: str) -> str:
+    def readiness(name: str) -> dict[str, str]:
         conditions: list[dict[str, str]] = pods()[name]["status"]["conditions"]
-        return next(one["lastTransitionTime"] for one in conditions if one["type"] == "Ready")
+        return next((one for one in conditions if one["type"] == "Ready"), {})
 
     def ready() -> int:
-        status: dict[str, Any] = world.namespace.get("modeldeployment", "tiny-chat").get("status", {})
-        return int(status.get("readyReplicas", 0))
+        """Count those that Kubernetes calls ready, which comes after their first answer: all others it ends first."""
+        return sum(readiness(name).get("status") == "True" for name in pods())
 
     with world.operator():
         world.namespace.apply(world.model(scaling={"minReplicas": 2, "maxReplicas": 2}))
-        wait_until(lambda: ready() == 2, "two engines that answer", 300, 0.5)
-        busy = max(pods(), key=ready_since)  # the one that Kubernetes would end first
+        wait_until(lambda: ready() == 2, "two engines that are ready", 300, 0.5)
+        # The one that Kubernetes would end first.
+        busy = max(pods(), key=lambda name: readiness(name)["lastTransitionTime"])
         with GatewayWord(Redis.from_url(world.redis.url), f"{world.namespace.name}/tiny-chat") as gateway:
             gateway.says(in_flight=1, taken={f"{pods()[busy]['status']['podIP']}:8001": 1})
             world.namespace.apply(world.model(scaling={"minReplicas": 1, "maxReplicas": 1}))
