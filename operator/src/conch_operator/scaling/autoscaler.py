@@ -224,11 +224,11 @@ class Autoscaler(BackgroundLoops):
         }
         faults = [] if updated is None else start_faults(model, updated, observed, known.answered)
         failure = failure_of_all(faults)
-        ready = sum(engine.ready for engine in engines)
         waits_for_room = self._waits_for_room(known, failure, now)
         if waits_for_room:
             failure, known.patience_from_s = None, now
         self._time_starts(known, engines, now, waits_for_node=waits_for_room and not known.room_comes)
+        ready = sum(engine.ready for engine in engines)
         lasts = ready == 0 and known.scaler.desired > 0 and not is_back and outlasts_a_pause(known.failure)
         known.failure = failure or (known.failure if lasts else None)
         known.seen = EnginesSeen(ready, failing=any(faults) or known.cannot_start)

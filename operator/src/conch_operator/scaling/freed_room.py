@@ -1,6 +1,6 @@
 """Room that engines leave behind: who finds no node while one of them ends only has to wait until it is gone."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import ModelId
@@ -35,9 +35,9 @@ class FreedRoom:
         """The engines whose room comes, or has come a moment ago."""
         return frozenset(self._seen)
 
-    def left_by(self, models: Collection[ModelId]) -> frozenset[EngineName]:
-        """Return those of these models."""
-        return frozenset(name for name, (model, _) in self._seen.items() if model in models)
+    def left_by(self, model: ModelId) -> frozenset[EngineName]:
+        """Return those of one model."""
+        return frozenset(name for name, (its, _) in self._seen.items() if its == model)
 
     def models_of(self, engines: Iterable[EngineName]) -> frozenset[ModelId]:
         """Return the models of those of these engines whose room still comes."""

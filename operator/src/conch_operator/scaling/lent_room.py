@@ -54,7 +54,7 @@ class LentRoom:
             lender = before.get(model.deployed.id)
             if lender is not None and lender.scaler.desired == 0:
                 model.lent_at_s.append(now_s)
-                model.room_of |= freed.left_by([lender.deployed.id])
+                model.room_of |= freed.left_by(lender.deployed.id)
             needed = _Room.of(model)
             fitting = [
                 other for other, room in able if other is not model and not other.lends and room.is_enough_for(needed)

@@ -69,7 +69,7 @@ class ScaledModel:
     no_node_since_s: float | None = None
     """Since when no node has room for an engine."""
     room_of: frozenset[EngineName] = frozenset()
-    """The engines that had begun to end by then, and have not left their room yet."""
+    """The engines that had begun to end by then, or were lent since, and have not left their room yet."""
     may_borrow: bool = False
     """Whether another model could rest for it."""
     lent_at_s: list[float] = field(default_factory=list)
