@@ -9,15 +9,10 @@ from urllib.request import Request, urlopen
 import pytest
 
 from testkit.http.json_post import post
-from testkit.processes.conch_up import ROOT, wait_until
+from testkit.models.encoder_golden import TOLERANCE, encoder_golden
+from testkit.processes.conch_up import wait_until
 
-TOLERANCE = 1e-3
 Json = dict[str, Any]
-
-
-def golden(name: str) -> list[Json]:
-    items: list[Json] = json.loads((ROOT / "examples" / name / "golden.json").read_text())["items"]
-    return items
 
 
 def minilm() -> list[Json]:
@@ -34,7 +29,7 @@ def test_embeddings_are_those_of_the_reference(base_url: str) -> None:
         assert found["embedding"] == pytest.approx(item["embedding"], abs=TOLERANCE)
 
 
-@pytest.mark.parametrize("item", golden("tiny-reranker"), ids=lambda item: item["query"][:30])
+@pytest.mark.parametrize("item", encoder_golden("tiny-reranker"), ids=lambda item: item["query"][:30])
 @pytest.mark.parametrize("path", ["/v1/rerank", "/rerank", "/v2/rerank"])
 def test_documents_are_scored_as_by_the_reference(base_url: str, path: str, item: Json) -> None:
     body = {"model": "tiny-reranker", "query": item["query"], "documents": item["documents"]}
@@ -46,7 +41,7 @@ def test_documents_are_scored_as_by_the_reference(base_url: str, path: str, item
 
 
 def test_the_manuals_example_ranks_article_3_first(base_url: str) -> None:
-    item = next(item for item in golden("tiny-reranker") if "finished oil circulation" in item["query"])
+    item = next(item for item in encoder_golden("tiny-reranker") if "finished oil circulation" in item["query"])
     body = {"model": "tiny-reranker", "query": item["query"], "documents": item["documents"], "top_n": "2"}
     answer = post(f"{base_url}/rerank", body).body
     assert len(answer["results"]) == len(answer["data"]) == 2
@@ -58,7 +53,7 @@ def test_the_manuals_example_ranks_article_3_first(base_url: str) -> None:
 
 
 def test_texts_are_classified_as_by_the_reference(base_url: str) -> None:
-    items = golden("tiny-classifier")
+    items = encoder_golden("tiny-classifier")
     body = {"model": "tiny-classifier", "input": [item["text"] for item in items]}
     answer = post(f"{base_url}/classify", body).body
     assert [found["label"] for found in answer["data"]] == [item["label"] for item in items]
@@ -68,7 +63,7 @@ def test_texts_are_classified_as_by_the_reference(base_url: str) -> None:
 
 
 def test_a_reranker_scores_pairs_and_an_embedding_model_compares_texts(base_url: str) -> None:
-    item = golden("tiny-reranker")[0]
+    item = encoder_golden("tiny-reranker")[0]
     body = {"model": "tiny-reranker", "text_1": item["query"], "text_2": item["documents"]}
     scores = [entry["score"] for entry in post(f"{base_url}/score", body).body["data"]]
     assert scores == pytest.approx(item["scores"], abs=TOLERANCE)

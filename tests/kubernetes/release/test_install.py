@@ -17,6 +17,7 @@ from generate.helm import CHART
 from testkit.kubernetes.cluster import Cluster, Images, fresh_namespace
 from testkit.kubernetes.prometheus_queries import asked, chart_queries
 from testkit.kubernetes.release import NAME, Release, release
+from testkit.models.encoder_golden import TOLERANCE, encoder_golden
 from testkit.models.golden import Item, load_golden
 from testkit.processes.client_suites import passed
 from testkit.processes.conch_up import ROOT
@@ -25,7 +26,6 @@ from testkit.waiting import eventually, eventually_in_thread
 ROTATION_S = 180
 """The kubelet brings a changed Secret to its pods within a minute or two."""
 EXAMPLES = ROOT / "examples"
-TOLERANCE = 1e-3
 ADDED_BY_PROMETHEUS = frozenset({"namespace", "pod"})
 
 
@@ -92,22 +92,17 @@ async def chats_as_the_reference(conch: Release, model: str) -> None:
 
 async def encodes_as_the_reference(conch: Release) -> None:
     async with conch.client() as client:
-        for item in golden("tiny-reranker"):
+        for item in encoder_golden("tiny-reranker"):
             pairs = {"model": "tiny-reranker", "query": item["query"], "documents": item["documents"]}
             answer: Any = await client.post("/rerank", body=pairs, cast_to=object)
             scores = {result["index"]: result["relevance_score"] for result in answer["results"]}
             assert [scores[index] for index in range(len(scores))] == pytest.approx(item["scores"], abs=TOLERANCE)
-        items = golden("tiny-classifier")
+        items = encoder_golden("tiny-classifier")
         texts = {"model": "tiny-classifier", "input": [item["text"] for item in items]}
         answer = await client.post("/classify", body=texts, cast_to=object)
     for entry, item in zip(answer["data"], items, strict=True):
         assert entry["label"] == item["label"]
         assert entry["probs"] == pytest.approx(item["probs"], abs=TOLERANCE)
-
-
-def golden(encoder: str) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = json.loads((EXAMPLES / encoder / "golden.json").read_text())["items"]
-    return items
 
 
 async def test_an_editor_of_a_namespace_may_write_its_models(cluster: Cluster, conch: Release) -> None:

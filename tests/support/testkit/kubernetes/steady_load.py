@@ -4,7 +4,6 @@ What goes wrong is kept as sentences. Nothing is tried twice, so a client sees e
 """
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -15,13 +14,12 @@ from typing import Any
 import openai
 from openai import AsyncOpenAI
 
+from testkit.models.encoder_golden import TOLERANCE, encoder_golden
 from testkit.models.golden import Item, load_golden
-from testkit.processes.conch_up import ROOT
 
 STREAMS = 20
 REQUESTS_PER_S = 5
 ANSWER_S = 60.0
-TOLERANCE = 1e-3
 
 
 @dataclass
@@ -46,7 +44,7 @@ async def steady_load(client: AsyncOpenAI, model: str, reranker: str) -> AsyncIt
     """Load a chat model and the example's reranker beside the body; what is in flight at its end is finished, too."""
     load, stop = Load(), asyncio.Event()
     story = load_golden().named("story")
-    ranking = json.loads((ROOT / "examples" / "tiny-reranker" / "golden.json").read_text())["items"][0]
+    ranking = encoder_golden("tiny-reranker")[0]
     async with asyncio.TaskGroup() as tasks:
         for _ in range(STREAMS):
             tasks.create_task(_stream_until(stop, client, model, story, load))
