@@ -90,6 +90,21 @@ async def chats_as_the_reference(conch: Release, model: str) -> None:
     assert dict(zip([item.name for item in items], texts, strict=True)) == {item.name: item.text for item in items}
 
 
+async def answers_until_ready(conch: Release, *models: str) -> None:
+    """Wait until the first models of a release serve; the gateways that were ready without them answer meanwhile."""
+
+    def wait() -> None:
+        for model in models:
+            conch.wait_ready(model)
+
+    async with conch.client() as client:
+        waiting = asyncio.create_task(asyncio.to_thread(wait))
+        while not waiting.done():
+            await client.models.list()
+            await asyncio.wait([waiting], timeout=0.1)
+        await waiting
+
+
 async def encodes_as_the_reference(conch: Release) -> None:
     async with conch.client() as client:
         for item in encoder_golden("tiny-reranker"):
@@ -220,8 +235,7 @@ async def test_a_backup_brings_the_same_models_to_a_fresh_release(
     conch.remove()
     conch.install()
     conch.models.kubectl("apply", "-f", "-", stdin=backup)
-    for model in (tiny, *encoders):
-        conch.wait_ready(model)
+    await answers_until_ready(conch, tiny, *encoders)
     await chats_as_the_reference(conch, tiny)
     await encodes_as_the_reference(conch)
 
@@ -232,6 +246,7 @@ async def test_an_upgrade_gives_redis_a_claim_and_takes_it_away(conch: Release, 
         (volume,) = [found for found in pod["volumes"] if found["name"] == "data"]
         return {kind: source for kind, source in volume.items() if kind != "name"}
 
+    await chats_as_the_reference(conch, tiny)  # so its tokenizer is known
     # No class answers it, so Redis is away, and what is known goes on being served.
     conch.helm("upgrade", NAME, CHART, "--reset-then-reuse-values", *_persistence(enabled="true", storage_class="none"))
     assert data() == {"persistentVolumeClaim": {"claimName": f"{NAME}-conch-redis"}}

@@ -46,11 +46,12 @@ def test_a_gateway_is_ready_when_every_kind_of_its_models_has_its_processes():
     assert after(read(LLM, ENCODER, pools=Pool)).not_ready() is None
 
 
-def test_a_gateway_without_models_is_ready_until_the_first_ones_come():
+def test_a_gateway_that_was_ready_without_models_stays_so_when_the_first_ones_come():
     readiness = after(read())
     assert readiness.not_ready() is None
     readiness.apply(read(LLM))
-    assert readiness.not_ready() is not None
+    assert readiness.not_ready() is None
+    assert not readiness.reachable(ModelKind.LLM)
 
 
 def test_processes_alone_are_no_registry():

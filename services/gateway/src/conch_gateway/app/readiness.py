@@ -1,7 +1,8 @@
 """Whether requests should come, and which models a client may be told of: those that a request could reach.
 
 The registry is read in an instant; tokenizers and workers announce themselves when they have started, which takes
-longer. Whoever has once been known is believed to come back: a process that ends makes no gateway unready.
+longer. Whoever has once been known is believed to come back: a process that ends makes no gateway unready. Nor does a
+model that comes later: until its first process is there its own requests are told so, and all others are answered.
 """
 
 import time
@@ -26,8 +27,8 @@ class Readiness:
     _known: set[Pool] = field(default_factory=set)
     _since: float | None = None
     """When models were first seen."""
-    _served: bool = False
-    """Whether everything that the models need has once been there."""
+    _was_ready: bool = False
+    """Whether requests have once been let come: nothing but the end of the process takes that back."""
 
     def apply(self, snapshot: Snapshot) -> None:
         """Take over what was read of the registry; before its first complete list that is processes only."""
@@ -54,14 +55,20 @@ class Readiness:
             return "draining"
         if self._snapshot is None:
             return "waiting for the registry in Redis"
-        if self._served or self._since is None:
+        if self._was_ready:
             return None
-        kinds = {route.kind for route in self._snapshot.routes.values()}
+        lack = self._lacking(self._snapshot)
+        self._was_ready = lack is None
+        return lack
+
+    def _lacking(self, snapshot: Snapshot) -> str | None:
+        if self._since is None:
+            return None
+        kinds = {route.kind for route in snapshot.routes.values()}
         missing = sorted({pool for kind in kinds for pool in needed_pools(kind)} - self._known)
         patient = self.clock() - self._since < PATIENCE_S
         if missing and (patient or not any(self.reachable(kind) for kind in kinds)):
             return (
                 f"waiting for a process of the kind {' and of the kind '.join(missing)}; see the logs of that service"
             )
-        self._served = True
         return None
