@@ -218,7 +218,6 @@ async def test_encoders_answer_through_the_ingress_as_the_reference(conch: Relea
     [
         ("messages/test_messages.py", None),
         ("sdk/test_speech.py", None),
-        ("sdk/test_speech.py", "openai-previous"),
         ("clients/check_speech.py", "clients"),
     ],
 )
