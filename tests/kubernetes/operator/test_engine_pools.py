@@ -61,6 +61,18 @@ def pods(world: Plane) -> list[dict[str, Any]]:
     return found
 
 
+def container(pod: dict[str, Any], name: str) -> Any:
+    """Return what the kubelet tells of a container; the agent is an init container that goes on."""
+    status = pod["status"]
+    return next(one for one in (*status["containerStatuses"], *status["initContainerStatuses"]) if one["name"] == name)
+
+
+def in_agent(world: Plane, pod: dict[str, Any], program: str) -> tuple[str, ...]:
+    """Return the words for kubectl that run a program beside a pod's agent."""
+    where = (f"--namespace={world.namespace.name}", pod["metadata"]["name"], "--container=agent")
+    return ("exec", *where, "--", "/opt/conch/bin/python", "-c", program)
+
+
 def said(world: Plane) -> dict[str, Any]:
     found: dict[str, Any] = world.namespace.get("enginepool", "encoders").get("status", {})
     return found
@@ -105,11 +117,54 @@ print(os.listdir(folder))
 
 def test_the_agent_can_remove_what_the_server_has_made_of_models(world: Plane) -> None:
     (pod,) = pods(world)
-    told = world.namespace.kubectl(
-        "exec", pod["metadata"]["name"], "-c", "agent", "--", "/opt/conch/bin/python", "-c", _TRIM
-    )
+    told = world.namespace.cluster.kubectl(*in_agent(world, pod, _TRIM))
     assert "old" not in told.splitlines()[-1]
     assert ask(world, NAMES[0])
+
+
+_KILL_AGENT = """
+import os, signal
+from pathlib import Path
+
+for file in Path("/proc").glob("[0-9]*/cmdline"):
+    if any(word.endswith(b"/conch-engine-agent") for word in file.read_bytes().split(b"\\0")):
+        os.kill(int(file.parent.name), signal.SIGKILL)
+"""
+_PROCESSES = """
+import json
+from conch_operator.agent.pod_server import PodServer
+from conch_operator.agent.pool_agent import POOL_REPOSITORY
+from conch_operator.engine_pools.stub_processes import stubs_of
+
+server = PodServer(lambda: None)
+server.look()
+print(json.dumps(sorted(len(stubs) for stubs in stubs_of(server.pid, POOL_REPOSITORY).values())))
+"""
+
+
+def test_an_agent_after_one_that_was_killed_finds_no_model_loaded_and_loads_each_once(world: Plane) -> None:
+    """What the one before it has loaded into the server nobody knows any more, so the server is started again."""
+    (before,) = pods(world)
+    answer = ask(world, NAMES[0])
+    restarts = {name: container(before, name)["restartCount"] + 1 for name in ("agent", "triton")}
+    # The container ends below the command, which therefore may fail.
+    world.namespace.cluster.try_kubectl(*in_agent(world, before, _KILL_AGENT))
+    assert [ask(world, name) for name in (*NAMES, *NAMES)] == [answer] * 2 * len(NAMES)
+    wait_until(
+        lambda: (
+            [{name: container(pod, name)["restartCount"] for name in restarts} for pod in pods(world)] == [restarts]
+        ),
+        "another agent and another server",
+        60,
+        0.5,
+    )
+    assert [ask(world, name) for name in NAMES] == [answer] * len(NAMES)
+    wait_until(
+        lambda: json.loads(world.namespace.cluster.kubectl(*in_agent(world, before, _PROCESSES))) == [1] * ROOM,
+        "one process for each model that is in",
+        60,
+        0.5,
+    )
 
 
 def test_a_pod_that_ends_is_replaced_and_no_request_fails(world: Plane) -> None:
@@ -135,10 +190,6 @@ os.kill(server.pid, signal.SIGKILL)
 def test_a_server_that_is_killed_for_its_memory_has_the_models_again_that_are_asked_for(world: Plane) -> None:
     """Of a container whose memory is used up the kernel kills the largest process with this signal."""
 
-    def server(pod: dict[str, Any]) -> dict[str, Any]:
-        found: list[dict[str, Any]] = pod["status"]["containerStatuses"]
-        return next(one for one in found if one["name"] == "triton")
-
     def resident() -> set[str]:
         return {one["name"] for one in said(world).get("residents", ())}
 
@@ -146,17 +197,18 @@ def test_a_server_that_is_killed_for_its_memory_has_the_models_again_that_are_as
     answer = ask(world, NAMES[0])
     wait_until(lambda: NAMES[0] in resident() and len(resident()) == ROOM, "the status to say so", 60, 0.5)
     out = next(name for name in NAMES if name not in resident())
-    world.namespace.kubectl(
-        "exec", before["metadata"]["name"], "-c", "agent", "--", "/opt/conch/bin/python", "-c", _KILL
-    )
+    world.namespace.cluster.kubectl(*in_agent(world, before, _KILL))
     assert [ask(world, name) for name in (out, NAMES[0])] == [answer] * 2
-    restarts = server(before)["restartCount"] + 1
+    restarts = container(before, "triton")["restartCount"] + 1
     wait_until(
-        lambda: [server(pod)["restartCount"] for pod in pods(world)] == [restarts], "the kubelet's word", 30, 0.5
+        lambda: [container(pod, "triton")["restartCount"] for pod in pods(world)] == [restarts],
+        "the kubelet's word",
+        30,
+        0.5,
     )
     (after,) = pods(world)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    assert server(after)["lastState"]["terminated"]["exitCode"] == 128 + signal.SIGKILL
+    assert container(after, "triton")["lastState"]["terminated"]["exitCode"] == 128 + signal.SIGKILL
     wait_until(lambda: resident() == {out, NAMES[0]}, "those that were asked for", 60, 0.5)
 
 
