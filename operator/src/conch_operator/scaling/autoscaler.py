@@ -28,6 +28,7 @@ from conch_operator.scaling.decision import Bounds, Cause, EngineScaler, Engines
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.scaling.freed_room import FreedRoom
 from conch_operator.scaling.lent_room import LentRoom
+from conch_operator.scaling.node_wait import NodeWait
 from conch_operator.scaling.scaled_model import ScaledModel, Wish
 from conch_operator.scaling.schedule import scheduled_minimum
 from conch_operator.scaling.start_failures import failure_of_all, outlasts_a_pause, source_failure, start_faults
@@ -260,15 +261,14 @@ class Autoscaler(BackgroundLoops):
     def _waits_for_room(self, known: ScaledModel, failure: Fault | None, now_s: float) -> bool:
         """Return whether an engine waits for a node or for room on one, and has not done so for too long."""
         if failure is None or failure.reason is not Reason.UNSCHEDULABLE:
-            known.no_node_since_s, known.room_of, known.may_borrow = None, frozenset(), False
-            known.lent_at_s.clear()
+            known.node_wait = None
             return False
-        if known.no_node_since_s is None:
-            known.no_node_since_s, known.room_of = now_s, self._freed.left
-            known.may_borrow = True  # until the next round has looked who could lend it
+        if known.node_wait is None:
+            known.node_wait = NodeWait(now_s, self._freed.left)
             self._changed()
-        known.room_of &= self._freed.left
-        return known.room_comes or now_s - known.no_node_since_s < self._node_wait_s
+        wait = known.node_wait
+        wait.room_of &= self._freed.left
+        return wait.room_comes or now_s - wait.since_s < self._node_wait_s
 
     def _time_starts(
         self, known: ScaledModel, engines: tuple[ObservedEngine, ...], now_s: float, *, waits_for_node: bool

@@ -15,6 +15,7 @@ from conch_contracts.spec.container import ResourcesSpec
 from conch_contracts.spec.engine import REQUESTED_BY_DEFAULT
 from conch_contracts.spec.quantities import quantity_value
 from conch_operator.scaling.freed_room import FreedRoom
+from conch_operator.scaling.node_wait import NodeWait
 from conch_operator.scaling.scaled_model import ScaledModel
 
 log = logging.getLogger(__name__)
@@ -48,22 +49,28 @@ class LentRoom:
         before, self._lenders = self._lenders, {}
         for model in before.values():
             model.lends = False
-        waiting = [model for model in models.values() if model.no_node_since_s is not None]
+        waiting = [(model, model.node_wait) for model in models.values() if model.node_wait is not None]
         able = [(model, _Room.of(model)) for model in models.values() if _may_rest(model)] if waiting else []
-        for model in waiting:
+        for model, wait in waiting:
             lender = before.get(model.deployed.id)
             if lender is not None and lender.scaler.desired == 0:
-                model.lent_at_s.append(now_s)
-                model.room_of |= freed.left_by(lender.deployed.id)
+                wait.lent_at_s.append(now_s)
+                wait.room_of |= freed.left_by(lender.deployed.id)
             needed = _Room.of(model)
             fitting = [
                 other for other, room in able if other is not model and not other.lends and room.is_enough_for(needed)
             ]
-            idle = _choose_for(model, fitting, now_s)
+            wait.may_borrow = not model.seen.ready and _may_borrow(wait, fitting, now_s)
+            idle = max(
+                (other for other in fitting if other.scaler.may_lend),
+                key=lambda other: other.scaler.idle_s,
+                default=None,
+            )
             if (
                 idle is None
+                or not wait.may_borrow
                 or not is_asked(model.deployed.id)
-                or _comes(freed.models_of(model.room_of), needed, models)
+                or _comes(freed.models_of(wait.room_of), needed, models)
             ):
                 continue
             idle.lends = True
@@ -72,18 +79,12 @@ class LentRoom:
                 log.info("A model rests for another.", extra={"model": idle.deployed.id, "for": model.deployed.id})
 
 
-def _choose_for(model: ScaledModel, fitting: Sequence[ScaledModel], now_s: float) -> ScaledModel | None:
-    """Return who is to lend a model its room, and say to the model whether it may hope for any."""
-    model.may_borrow = False
-    if model.seen.ready or sum(now_s - at_s < WHILE_S for at_s in model.lent_at_s) >= MOST:
-        return None
-    idle = max(fitting, key=lambda other: other.scaler.idle_s, default=None)
-    if idle is not None and not idle.scaler.may_lend:
-        since_s = now_s if model.no_node_since_s is None else model.no_node_since_s
-        model.may_borrow = now_s - since_s < PATIENCE_S
-        return None
-    model.may_borrow = idle is not None
-    return idle
+def _may_borrow(wait: NodeWait, fitting: Sequence[ScaledModel], now_s: float) -> bool:
+    """Return whether one of these models may rest for one that waits, now or soon enough."""
+    if sum(now_s - at_s < WHILE_S for at_s in wait.lent_at_s) >= MOST:
+        return False
+    patient = now_s - wait.since_s < PATIENCE_S
+    return any(patient or other.scaler.may_lend for other in fitting)
 
 
 def _may_rest(model: ScaledModel) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from conch_contracts.spec.scaling import ScalingSpec
 from conch_operator.scaling.decision import Bounds, EngineScaler, EnginesSeen
+from conch_operator.scaling.node_wait import NodeWait
 from conch_operator.scaling.starts import StartTimes
 from conch_operator.state import DesiredModel, EngineName, Fault, SourceFault
 
@@ -66,14 +67,8 @@ class ScaledModel:
     """Whether the registry holds all that a request needs while no engine runs."""
     failure: Fault | None = None
     """Why an engine does not start, where that is not only a matter of time."""
-    no_node_since_s: float | None = None
-    """Since when no node has room for an engine."""
-    room_of: frozenset[EngineName] = frozenset()
-    """The engines that had begun to end by then, or were lent since, and have not left their room yet."""
-    may_borrow: bool = False
-    """Whether another model could rest for it."""
-    lent_at_s: list[float] = field(default_factory=list)
-    """When others have rested for it, since it last had room."""
+    node_wait: NodeWait | None = None
+    """Its wait while no node has room for an engine."""
     told: DesiredModel | None = None
     """What rounds were told of it last: the very same again, as long as nothing of that changes."""
     told_of: DesiredModel | None = None
@@ -82,7 +77,7 @@ class ScaledModel:
     @property
     def room_comes(self) -> bool:
         """Whether its engine waits for the room of others, and not for a node."""
-        return self.may_borrow or bool(self.room_of)
+        return self.node_wait is not None and self.node_wait.room_comes
 
     @property
     def cannot_start(self) -> bool:

@@ -73,6 +73,17 @@ async def test_of_models_that_are_idle_the_one_longest_idle_rests_for_one_that_s
     assert serving(scene) == {scene.model.id, LATE}, "nobody waits any more"
 
 
+async def test_where_the_one_longest_idle_takes_long_to_start_another_rests_that_does_not(scene: Scene) -> None:
+    await at_rest(scene)
+    scene.nobody_answers()
+    scene.others = [other(scene, EARLY)]
+    await lives(scene, 30)
+    scene.world.willing.gone = set()
+    await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
+    await lives(scene, 12, held=1)
+    assert serving(scene) == {scene.model.id, EARLY}
+
+
 async def test_models_take_turns_on_a_node_with_room_for_one(scene: Scene) -> None:
     scene.model = scene.world.model(scaling=LONG)
     await lives(scene, 3, room=1)
