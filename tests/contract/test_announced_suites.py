@@ -22,7 +22,9 @@ def test_the_whole_run_says_first_what_it_will_run_and_how_long_that_takes() -> 
     text = said.partition("<<'TEXT'\n")[2]
     assert re.search(r"about \d+ minutes", text)
     assert all(f"`make {suite}`" in text for suite in (*SUITES, "check"))
-    assert all(f"tests/{suite}" in rest for suite in SUITES)
+    assert "hack/check" in rest
+    run = rest + (ROOT / "hack" / "check").read_text()
+    assert all(f"tests/{suite}" in run for suite in SUITES)
 
 
 def test_a_run_of_several_suites_says_at_which_it_is() -> None:
