@@ -1,4 +1,4 @@
-"""Room that is lent: where no node has room for an engine that somebody waits for, another model rests early.
+"""Room that is lent: where no node has room for an engine that is wanted now, another model rests early.
 
 Each round chooses anew, by what is known of all models then. `decision` says when a model that lends may rest, and
 `freed_room` that its room comes.
@@ -44,7 +44,8 @@ class LentRoom:
     ) -> None:
         """Tell models whether they lend their room, and those without room whether they may hope for that.
 
-        `is_asked`: whether somebody waits for a model now; nobody rests for one that nobody waits for.
+        `is_asked`: whether somebody waits for a model now. Nobody rests for one that nobody waits for, unless none of
+        its engines has answered yet: whoever has applied its spec waits to see one do so.
         """
         before, self._lenders = self._lenders, {}
         for model in before.values():
@@ -69,7 +70,7 @@ class LentRoom:
             if (
                 idle is None
                 or not wait.may_borrow
-                or not is_asked(model.deployed.id)
+                or (model.proven and not is_asked(model.deployed.id))
                 or _comes(freed.models_of(wait.room_of), needed, models)
             ):
                 continue

@@ -185,6 +185,22 @@ async def test_the_room_of_an_engine_that_ends_is_waited_for_before_another_mode
     assert serving(scene) == {EARLY, scene.model.id}
 
 
+async def test_a_model_rests_for_the_first_engine_of_a_new_one(scene: Scene) -> None:
+    await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
+    new = ModelId("local/new")
+    scene.others.append(other(scene, new))
+    await lives(scene, 20)
+    assert serving(scene) == {LATE, new}
+    assert scene.world.statuses[new].condition(ConditionType.READY).status == "True"
+
+
+async def test_a_model_rests_for_the_first_engine_of_one_that_was_edited_at_rest(scene: Scene) -> None:
+    await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
+    scene.model = scene.world.model(scaling=LONG, engine={"cpu": {"maxBatchSize": 3}})
+    await lives(scene, 20)
+    assert serving(scene) == {scene.model.id, LATE}
+
+
 async def test_a_model_that_nobody_asks_gets_nobodys_room(scene: Scene) -> None:
     await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
     scene.model = scene.world.model(scaling={**LONG, "minReplicas": 1})
