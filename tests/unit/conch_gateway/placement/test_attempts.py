@@ -103,6 +103,22 @@ async def test_a_request_waits_for_the_only_process_that_is_away(path, failures)
     assert len([post for post in served.upstream.posts if post.path == path]) == len(failures) + 1
 
 
+@pytest.mark.parametrize(
+    ("path", "pool", "last"),
+    [(PREPARE_PATH, "tokenizers", prepared(3)), (GENERATE_PATH, "workers", answered(b"{}"))],
+)
+async def test_a_request_waits_where_all_processes_have_died_that_are_announced_still(path, pool, last):
+    first, turns = lost(), ATTEMPTS
+    died = iter([first, *[ConnectFailed("gone")] * (2 * turns)])
+    served = gateway(
+        {path: lambda post: next(died, None) or last(post)},
+        known=snapshot(**{pool: (DEAD, LIVING)}),
+        once_there=lambda _: True,
+    )
+    assert (await served.client.post("/v1/chat/completions", CHAT)).status == 200
+    assert len([post for post in served.upstream.posts if post.path == path]) == 1 + 2 * turns + 1
+
+
 @pytest.mark.parametrize(("path", "name"), [(PREPARE_PATH, "tokenizer"), (GENERATE_PATH, "worker")])
 @pytest.mark.parametrize("wait_s", [0.01, 1.5 * TURN_S], ids=["before it may ask", "after it has asked"])
 async def test_a_process_that_is_away_for_too_long_is_what_the_client_is_told(path, name, wait_s):
@@ -189,12 +205,14 @@ def test_a_failure_is_kept_no_longer_than_until_it_is_told():
     ("failure", "workers", "counted"),
     [
         (ConnectFailed("gone"), (), 0),
-        (ConnectFailed("gone"), (LIVING,), 1),
+        (ConnectFailed("gone"), (LIVING,), 0),
+        (ConnectTimedOut("slow"), (), 0),
+        (ConnectTimedOut("slow"), (LIVING,), 1),
         (lost(), (), 1),
         (Unavailable("busy"), (), 1),
     ],
 )
-def test_an_attempt_costs_nothing_when_there_was_nobody_to_make_it_with(failure, workers, counted):
+def test_an_attempt_costs_nothing_when_nobody_was_there_to_make_it_with(failure, workers, counted):
     alive = snapshot(workers=workers).workers[Pool.LLM]
     spent = count()
     budget = RetryBudget(spent.__next__)

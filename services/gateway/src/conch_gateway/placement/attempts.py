@@ -74,7 +74,7 @@ class RequestAttempts:
         self._size = size
         self._failure: ServiceError | None = None
         self.failed = 0
-        """Attempts that failed."""
+        """Attempts that failed, but for those that cost nothing."""
         self._processes = processes
         self._asked: WorkerUrl | None = None
         """The process of this attempt."""
@@ -160,9 +160,10 @@ class RequestAttempts:
     def may_follow(self, failure: Exception) -> bool:
         """Count an attempt that ended so; tell whether there may be another one, and take it from the retry budget.
 
-        One that got no connection, where nobody is left to ask, costs nothing: it is made again when one is back.
+        One whose connection was refused costs nothing: nobody has worked for it, and each process is asked once until
+        one is back. Nor does one that got no connection in time, where nobody is left to ask.
         """
-        if isinstance(failure, ConnectFailed) and not self.anyone_left():
+        if isinstance(failure, ConnectFailed) and not (isinstance(failure, ConnectTimedOut) and self.anyone_left()):
             return True
         self.failed += 1
         return not self.refused() and self.failed < ATTEMPTS and self._processes.retries.spend()
