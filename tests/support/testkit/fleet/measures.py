@@ -98,8 +98,13 @@ def seconds_until_served(fleet: Fleet, client: Client, name: str, alias: str, *,
         time.sleep(0.005)
 
 
-def wake_s(client: Client, names: Sequence[str], audit: Audit, pause_s: float, for_s: int = 60) -> list[float]:
-    """Call for models that rest; return how long it took until the API server was told to scale each."""
+def wakes(
+    client: Client, names: Sequence[str], audit: Audit, pause_s: float, for_s: int = 60
+) -> list[tuple[float, float]]:
+    """Call for models that rest, one after the other.
+
+    Return when each was called for, and when the API server was told to scale it, as Unix times in seconds.
+    """
     asked = {}
     for name in names:
         asked[f"{name}-engine"] = time.time()
@@ -113,7 +118,7 @@ def wake_s(client: Client, names: Sequence[str], audit: Audit, pause_s: float, f
             if write.resource == "deployments" and write.at_s >= asked.get(write.name, float("inf")):
                 told.setdefault(write.name, write.at_s)
         if told.keys() == asked.keys():
-            return [told[name] - asked[name] for name in asked]
+            return [(asked[name], told[name]) for name in asked]
         assert time.monotonic() < deadline, f"not told: {sorted(asked.keys() - told.keys())[:5]}"
         time.sleep(1)
 
