@@ -5,7 +5,7 @@ Each round chooses anew, by what is known of all models then. `decision` says wh
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Self
@@ -61,31 +61,22 @@ class LentRoom:
             fitting = [
                 other for other, room in able if other is not model and not other.lends and room.is_enough_for(needed)
             ]
-            wait.may_borrow = not model.seen.ready and _may_borrow(wait, fitting, now_s)
-            idle = max(
-                (other for other in fitting if other.scaler.may_lend),
-                key=lambda other: other.scaler.idle_s,
-                default=None,
-            )
-            if (
-                idle is None
-                or not wait.may_borrow
-                or (model.proven and not is_asked(model.deployed.id))
-                or _comes(freed.models_of(wait.room_of), needed, models)
-            ):
+            willing = [other for other in fitting if other.scaler.may_lend]
+            soon = bool(fitting) and now_s - wait.since_s < PATIENCE_S
+            wait.may_borrow = (bool(willing) or soon) and not model.seen.ready and _may_borrow_again(wait, now_s)
+            is_wanted = not model.proven or is_asked(model.deployed.id)
+            if not (willing and wait.may_borrow and is_wanted) or _comes(freed.models_of(wait.room_of), needed, models):
                 continue
+            idle = max(willing, key=lambda other: other.scaler.idle_s)
             idle.lends = True
             self._lenders[model.deployed.id] = idle
             if idle is not lender:
                 log.info("A model rests for another.", extra={"model": idle.deployed.id, "for": model.deployed.id})
 
 
-def _may_borrow(wait: NodeWait, fitting: Sequence[ScaledModel], now_s: float) -> bool:
-    """Return whether one of these models may rest for one that waits, now or soon enough."""
-    if sum(now_s - at_s < WHILE_S for at_s in wait.lent_at_s) >= MOST:
-        return False
-    patient = now_s - wait.since_s < PATIENCE_S
-    return any(patient or other.scaler.may_lend for other in fitting)
+def _may_borrow_again(wait: NodeWait, now_s: float) -> bool:
+    """Return whether not too many have rested for it already."""
+    return sum(now_s - at_s < WHILE_S for at_s in wait.lent_at_s) < MOST
 
 
 def _may_rest(model: ScaledModel) -> bool:
