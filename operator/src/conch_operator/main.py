@@ -36,7 +36,6 @@ from conch_operator.kubernetes.assembly import Opened, leader_round, probe_clien
 from conch_operator.kubernetes.leader_loop import LeaderLoop
 from conch_operator.kubernetes.pods.agent_client import Agents
 from conch_operator.kubernetes.status_writer import StatusWriter
-from conch_operator.kubernetes.watches import watching
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import ON_CLUSTER, Prober
 from conch_operator.probe.triton_request import bounded_client
@@ -143,9 +142,9 @@ class Operator:
             reader.subscribe(lambda _: leader_loop.changed())
             api.subscribe(leader_loop.changed)
             api.on_known_again(leader_loop.known_again)
+            api.on_seen(MODEL_DEPLOYMENT, None, status_writer.note)
             api.on_seen(MODEL_DEPLOYMENT, None, leader_loop.see_model)
             api.on_seen(POD, MODEL_LABEL, one_round.see_pod)
-            await enter(watching(status_writer.note, release.watch_namespaces, settings.watch_stale_s))
             autoscaler, residents = await enter(one_round.autoscaler), await enter(one_round.residents)
             await enter(DemandReader(redis, demand, autoscaler.heard, residents.heard))
             await reader.wait_answered(REGISTRY_S)

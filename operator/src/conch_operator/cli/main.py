@@ -56,7 +56,7 @@ def _run() -> int:
 
 
 def _run_operator(_arguments: argparse.Namespace) -> int:
-    from conch_operator.main import main as run_operator  # kopf and the Kubernetes client take a second to load
+    from conch_operator.main import main as run_operator  # the Kubernetes client takes a second to load
 
     return run_operator()
 
