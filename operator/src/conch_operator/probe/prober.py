@@ -83,6 +83,8 @@ class Cadence:
     """So many probes of engines that start there are in a second at most: of many each is probed less often."""
     serving_per_s: float = 30.0
     """Likewise of engines that serve, but for those whose last probe was in vain."""
+    start_counts: float = 20.0
+    """As so many engines that serve each one that starts counts there: somebody waits for it, so it goes first."""
     patience: int = 2
     """Silences in a row after which an engine that has answered before counts as dead."""
     refusal_s: float = 5.0
@@ -210,8 +212,8 @@ class Prober:
     def _pause_s(self, key: Hashable, verdict: Probe, *, in_doubt: bool) -> float:
         if verdict.verdict is ProbeVerdict.READY:
             self._starting.discard(key)
-            serving = 0 if in_doubt else len(self._tasks) - len(self._starting)
-            return max(self._cadence.serving_s, serving / self._cadence.serving_per_s)
+            serving = len(self._tasks) - len(self._starting) + len(self._starting) * self._cadence.start_counts
+            return max(self._cadence.serving_s, 0 if in_doubt else serving / self._cadence.serving_per_s)
         self._starting.add(key)
         return max(self._cadence.starting_s, len(self._starting) / self._cadence.starting_per_s)
 

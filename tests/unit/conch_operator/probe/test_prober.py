@@ -334,7 +334,7 @@ async def test_of_many_engines_that_serve_each_is_probed_less_often_but_those_in
 ) -> None:
     pauses = Pauses(monkeypatch)
     engines = ByModel({TARGET.model: None, "doubtful": None})
-    cadence = Cadence(starting_s=0.1, serving_s=3.0, serving_per_s=2, patience=99)
+    cadence = Cadence(starting_s=0.1, serving_s=3.0, serving_per_s=2, start_counts=4, patience=99)
     async with Prober(engines, lambda: None, cadence) as prober:
         prober.set_targets({"one": TARGET})
         await eventually(lambda: pauses.made(3.0) > 3, "a probe each 3 s")
@@ -344,4 +344,7 @@ async def test_of_many_engines_that_serve_each_is_probed_less_often_but_those_in
         before = pauses.made(3.0)
         await eventually(lambda: pauses.made(3.0) > before + 5, "probes of the silent one each 3 s")
         assert prober.verdict("doubtful").verdict is ProbeVerdict.READY
+        engines.answers["starting"] = REFUSED
+        prober.add_targets({"starting": replace(TARGET, model="starting")})
+        await eventually(lambda: pauses.made(7.0) > 20, "ten that serve and one that starts, as four, in 7 s")
         prober.set_targets({})
