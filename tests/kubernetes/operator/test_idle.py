@@ -15,7 +15,7 @@ from testkit.servers.triton import RunningTriton
 from testkit.waiting import eventually
 
 ROUNDS = 100
-KINDS = "mdep,deployment,replicaset,configmap,poddisruptionbudget,pod,events.events.k8s.io"
+KINDS = "mdep,deployment,replicaset,poddisruptionbudget,pod,events.events.k8s.io"
 
 
 @pytest.fixture

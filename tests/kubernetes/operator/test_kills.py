@@ -26,7 +26,7 @@ KILLS = int(os.environ.get("CONCH_TEST_KILLS", "10"))  # noqa: TID251
 SEED = int(os.environ.get("CONCH_TEST_SEED") or secrets.randbelow(10**6))  # noqa: TID251
 LATEST_S = 2.0
 """A kill comes so long after a step at the latest: a round takes a fraction of it."""
-KINDS = "deployment,configmap,poddisruptionbudget"
+KINDS = "deployment,poddisruptionbudget"
 
 
 @dataclass(frozen=True, slots=True)

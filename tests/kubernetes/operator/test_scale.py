@@ -86,5 +86,5 @@ def _ready(world: Plane) -> int:
 
 
 def _versions(world: Plane) -> str:
-    kinds = "mdep,deployment,configmap,poddisruptionbudget,pod"
+    kinds = "mdep,deployment,poddisruptionbudget,pod"
     return world.namespace.kubectl("get", kinds, "-o", "jsonpath={.items[*].metadata.resourceVersion}")

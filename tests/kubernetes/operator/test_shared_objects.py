@@ -18,7 +18,7 @@ from testkit.waiting import eventually
 FIRST_WORD_S = 2
 REASON_S = 2
 MANY = 13
-CHILDREN = ("configmap", "deployment", "poddisruptionbudget")
+CHILDREN = ("deployment", "poddisruptionbudget")
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 {{/*
 What the operator may do where ModelDeployments and EnginePools live: read them and write their status; keep the objects that run an
-engine; read pods for the cause when one does not start, with what nodes tell in Events about it, and open the readiness
-gate of those that serve; list and watch ReplicaSets to see that a pod was made for a model; tell in Events what has happened. It
-reads no Secret.
+engine; read ConfigMaps with chat templates; read pods for the cause when one does not start, with what nodes tell in
+Events about it, and open the readiness gate of those that serve; list and watch ReplicaSets to see that a pod was made for
+a model; tell in Events what has happened. It reads no Secret.
 */}}
 {{- define "conch.operator.rules" -}}
 {{- $contract := include "conch.contract" . | fromYaml -}}
@@ -20,7 +20,7 @@ reads no Secret.
   verbs: [list, watch]
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch, delete]

@@ -14,7 +14,6 @@ from conch_kit.turns import in_turns
 from conch_operator.agent.messages import RESTART_PATH, WITHDRAWN_PATH
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import (
-    CONFIG_MAP,
     DEPLOYMENT,
     NETWORK_POLICY,
     POD,
@@ -53,8 +52,6 @@ from conch_operator.timestamps import timestamp
 
 log = logging.getLogger(__name__)
 
-_NEEDED_FIRST = (NETWORK_POLICY, CONFIG_MAP)
-"""Without these no engine may start: one would be open to everybody, or lack its repository."""
 _NEXT_STEP = "Correct what it names in the spec, or ask whoever runs the cluster; it is tried again."
 
 
@@ -267,7 +264,7 @@ class KubernetesEngines:
         What does not need one another is written at once: each write takes its time, of which many models have many.
         """
         deployment, found = made.deployment, self._owned.has(made.deployment) and made.key not in self._made
-        first = [one for one in made.objects if kind_of(one) in _NEEDED_FIRST]
+        first = [one for one in made.objects if kind_of(one) is NETWORK_POLICY]  # without it all could reach an engine
         then = [deployment, *(one for one in made.objects if one is not deployment and one not in first)]
         refused = await self._ensure_at_once(models, first)
         if all(self._owned.has(one) for one in first):

@@ -28,8 +28,13 @@ from conch_operator.resources.compile_cache import CompileCache, compile_cache
 from conch_operator.resources.container_resources import COPYING, engine_resources, resources_beside
 from conch_operator.resources.download_container import download_container
 from conch_operator.resources.engine_image import engine_image
-from conch_operator.resources.metadata import child_name, digest, labels, metadata, selector, with_template_hash
-from conch_operator.resources.model_repository import REPOSITORY_MOUNT, repository_container, repository_volumes
+from conch_operator.resources.metadata import child_name, labels, metadata, selector, with_template_hash
+from conch_operator.resources.model_repository import (
+    REPOSITORY_MOUNT,
+    repository_annotations,
+    repository_container,
+    repository_volumes,
+)
 from conch_operator.resources.pod_defaults import POD_SECURITY, container_defaults
 from conch_operator.resources.runtimes.runtime_server import RuntimeServer
 from conch_operator.resources.source_volume import SourceVolume, copying_container, source_hash
@@ -56,7 +61,7 @@ def make_engine_deployment(
         **(engine.annotations or {}),
         ENGINE_ANNOTATION: json.dumps(_said(server.contract), sort_keys=True),
         SOURCE_ANNOTATION: source_hash(model),
-        "conch.dev/repository-hash": digest(dict(server.repository)),
+        **repository_annotations(server),
     }
     template = {
         "metadata": {"labels": {**(engine.labels or {}), **labels(model)}, "annotations": annotations},
@@ -142,7 +147,7 @@ def _pod(
         "volumes": [
             *source.volumes,
             *(cache.volumes if cache else ()),
-            *repository_volumes(model, server),
+            *repository_volumes(server),
             {"name": "tmp", "emptyDir": {}},
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": settings.shm_size}},
         ],

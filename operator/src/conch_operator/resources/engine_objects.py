@@ -8,7 +8,6 @@ from conch_operator.resources.disruption_budget import make_disruption_budget
 from conch_operator.resources.engine_deployment import make_engine_deployment
 from conch_operator.resources.engine_image import NotSupported
 from conch_operator.resources.metadata import child_name, metadata, selector, with_hash
-from conch_operator.resources.model_repository import make_repository
 from conch_operator.resources.network_policy import make_network_policy
 from conch_operator.resources.runtimes import (
     cpu,
@@ -38,7 +37,6 @@ def make_engine_objects(model: DesiredModel, settings: EngineSettings, tokens: A
         policy = make_network_policy(meta, selector(model), settings.network_policy, engine=True, downloads=downloads)
     made = (
         policy,
-        make_repository(model, server.repository),
         make_disruption_budget(model),
         make_engine_deployment(model, server, source, settings, tokens),
     )

@@ -1,16 +1,17 @@
-"""The ConfigMap with an engine's Triton model repository, and how a pod mounts it."""
+"""An engine's Triton model repository: a pod has its files as annotations, and mounts them from there.
 
-from collections.abc import Mapping, Sequence
+So each pod has those that it was made with, also when it starts again while a newer one comes.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
-from conch_operator.resources.metadata import child_name, metadata
+from conch_contracts.names import GROUP
 from conch_operator.resources.runtimes.runtime_server import RuntimeServer
-from conch_operator.state import DesiredModel
 
 Object = dict[str, Any]
 
 REPOSITORY_MOUNT = "/conch/repository"
-_COMPONENT = "repository"
 _VOLUME = "repository"
 _FILES = "repository-files"
 _FILES_MOUNT = "/conch/repository-files"
@@ -24,20 +25,15 @@ _COPYING = (
 """Takes the image's model, under the name that it is asked by, with our settings for it."""
 
 
-def make_repository(model: DesiredModel, files: Mapping[str, str]) -> Object:
-    """Return the ConfigMap that holds these files."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": metadata(model, child_name(model, _COMPONENT)),
-        "data": {_key(path): content for path, content in files.items()},
-    }
+def repository_annotations(server: RuntimeServer) -> dict[str, str]:
+    """Return the annotations that hold the files."""
+    return {_annotation(path): content for path, content in server.repository.items()}
 
 
-def repository_volumes(model: DesiredModel, server: RuntimeServer) -> list[Object]:
+def repository_volumes(server: RuntimeServer) -> list[Object]:
     """Return the volumes on which each file has its path."""
-    items = [{"key": _key(path), "path": path} for path in server.repository]
-    files = {"configMap": {"name": child_name(model, _COMPONENT), "items": items}}
+    held = ((path, f"metadata.annotations['{_annotation(path)}']") for path in server.repository)
+    files = {"downwardAPI": {"items": [{"path": path, "fieldRef": {"fieldPath": field}} for path, field in held]}}
     if server.version_folder is None and server.image_folder is None:
         return [{"name": _VOLUME, **files}]
     return [{"name": _FILES, **files}, {"name": _VOLUME, "emptyDir": {"sizeLimit": "16Mi"}}]
@@ -62,5 +58,5 @@ def repository_container(server: RuntimeServer, image: str, mounts: Sequence[Obj
     }
 
 
-def _key(path: str) -> str:
-    return path.replace("/", ".")
+def _annotation(path: str) -> str:
+    return f"repository.{GROUP}/{path.replace('/', '.')}"

@@ -121,7 +121,9 @@ class SlowServer(KubernetesApi):
     async def apply(self, kind: Kind, made: Object) -> Object:
         name = made["metadata"]["name"]
         await self._take_time("apply", name)
-        live = made | {"metadata": made["metadata"] | {"resourceVersion": "1", "uid": f"deployment-{name}"}}
+        live = made | {
+            "metadata": made["metadata"] | {"resourceVersion": "1", "generation": 1, "uid": f"deployment-{name}"}
+        }
         if kind is DEPLOYMENT and (kind.name, name) not in self.made:
             self.kubelet(made)
         self.made[kind.name, name] = live

@@ -266,7 +266,7 @@ async def test_a_model_whose_objects_are_as_they_should_be_takes_no_call() -> No
 
 @pytest.mark.parametrize(
     ("hangs_at", "replicas"),
-    [pytest.param("ConfigMap", [1], id="planned"), pytest.param("Deployment", [1, 0, 1], id="sent")],
+    [pytest.param("NetworkPolicy", [1], id="planned"), pytest.param("Deployment", [1, 0, 1], id="sent")],
 )
 async def test_a_round_that_decided_on_rest_before_a_wish_does_not_undo_it(hangs_at: str, replicas: list[int]) -> None:
     api = Keeping()
@@ -274,12 +274,12 @@ async def test_a_round_that_decided_on_rest_before_a_wish_does_not_undo_it(hangs
     awake = replace(
         desired_model(source={"oci": {"image": "example.com/model:1"}}, scaling=scaling), scaled=Scaled(1, order=1)
     )
-    settings = EngineSettings(agent_image="a", images={"cpu": "c"})
+    settings = EngineSettings(agent_image="a", images={"cpu": "c"}, network_policy=SETTINGS.network_policy)
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
         engines = KubernetesEngines(api, Agents(TOKENS), settings, [None], background=Background(tasks.create_task))
         await engines.observe()
         await engines.act(Plan(serve=(awake,), models=(awake,)))
-        del api.kept["ConfigMap"]  # so that there is something to write
+        del api.kept["NetworkPolicy"]  # so that there is something to write
         await engines.observe()
         api.hangs_at = hangs_at
         at_rest = replace(awake, scaled=Scaled(0, order=2))

@@ -32,11 +32,11 @@ class Paused(KubernetesApi):
         return None
 
     async def apply(self, kind: Kind, made: Object) -> Object:
-        meta = made["metadata"] | {"uid": "u", "resourceVersion": "1"}
+        meta = made["metadata"] | {"uid": "u", "resourceVersion": "1", "generation": 1}
         return made | {"metadata": meta, "spec": made["spec"] | {"paused": True}}
 
     async def patch(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str = "") -> Object:
-        return {"metadata": {"name": name, "namespace": namespace, "uid": "u", "resourceVersion": "2"}}
+        return {"metadata": {"name": name, "namespace": namespace, "uid": "u", "resourceVersion": "2", "generation": 2}}
 
     async def create(self, kind: Kind, made: Object) -> Object:
         self.events.append(made)

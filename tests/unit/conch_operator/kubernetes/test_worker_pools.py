@@ -41,7 +41,7 @@ class Server(KubernetesApi):
         return self.objects.get(name)
 
     async def apply(self, kind: Kind, made: Object) -> Object:
-        meta = {**made["metadata"], "uid": "u", "resourceVersion": "1"}
+        meta = {**made["metadata"], "uid": "u", "resourceVersion": "1", "generation": 1}
         self.objects[meta["name"]] = {**made, "metadata": meta}
         return copy.deepcopy(self.objects[meta["name"]])
 
@@ -82,7 +82,7 @@ async def test_a_pool_of_the_operator_before_this_one_is_not_ended_at_once(
     server: Server, clock: FakeClock, pools: WorkerPools
 ) -> None:
     (before,) = make_worker_pool("llm", POOL, WorkerPoolPlace("conch", None, 3))
-    before["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    before["metadata"] |= {"uid": "u", "resourceVersion": "1", "generation": 1}
     server.objects["llm-worker"] = before
     await pools.ensure([], {})
     assert server.objects["llm-worker"]["spec"]["replicas"] >= 1
@@ -160,7 +160,7 @@ async def test_a_refused_object_of_a_pool_is_told_in_an_event_now_and_then(
     assert len({event["metadata"]["name"] for event in server.events}) == 2
     error, server.error = server.error, None
     await pools.ensure([ModelKind.LLM], {})
-    server.objects["llm-worker"]["metadata"]["resourceVersion"] = "2"
+    server.objects["llm-worker"]["metadata"]["generation"] = 2
     server.error = error
     await pools.ensure([ModelKind.LLM], {})
     assert [event["regarding"]["name"] for event in server.events][2:] == ["llm-worker"]

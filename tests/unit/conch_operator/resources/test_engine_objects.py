@@ -92,7 +92,7 @@ def test_only_pods_that_download_may_call_others() -> None:
 )
 def test_only_engines_that_may_be_several_have_a_disruption_budget(spec: dict[str, Any], wanted: bool) -> None:
     kinds = [made["kind"] for made in make_engine_objects(desired_model(**spec), SETTINGS, TOKENS)]
-    assert kinds == ["NetworkPolicy", "ConfigMap", *(["PodDisruptionBudget"] if wanted else []), "Deployment"]
+    assert kinds == ["NetworkPolicy", *(["PodDisruptionBudget"] if wanted else []), "Deployment"]
 
 
 def test_no_queue_policy_is_rendered() -> None:

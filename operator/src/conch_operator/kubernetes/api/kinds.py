@@ -44,7 +44,7 @@ CORE_EVENT = Kind("", "v1", "Event", "events")
 """The same objects as the nodes write them; these can be chosen by the object that they are about."""
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
-OWNED_KINDS = (DEPLOYMENT, CONFIG_MAP, DISRUPTION_BUDGET)
+OWNED_KINDS = (DEPLOYMENT, DISRUPTION_BUDGET)
 """What is made for a ModelDeployment, beside a NETWORK_POLICY where the cluster's settings want one."""
 
 _BY_TYPE = {

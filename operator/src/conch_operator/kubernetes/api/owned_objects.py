@@ -1,7 +1,7 @@
 """Makes objects be as they were planned, with a write only where something differs.
 
-A difference is a missing object, another hash label, or a change that somebody else made since our last write: of the
-generation, or of the resourceVersion for kinds that have none. The first round after a start writes everything once,
+A difference is a missing object, another hash label, or another generation than after our last write: somebody else has
+changed it. The first round after a start writes everything once,
 which changes nothing on objects that are right. What the server refuses for one object holds up no other.
 
 What we have written and what is gone or has lost its owner since may have been deleted with that owner, or let go by it
@@ -72,8 +72,10 @@ class OwnedObjects:
         self._kinds = kinds
         self._labels = labels
         self._found: dict[Key, Object] = {}
-        self._written: dict[Key, str] = {}
-        self._reset: dict[Key, str] = {}
+        self._written: dict[Key, int] = {}
+        """The generations that they had when they were last written."""
+        self._reset: dict[Key, int] = {}
+        """Likewise when they were last put back."""
         self._background = background
         self._deleting: CallsInFlight[Key, None] = CallsInFlight(background)
 
@@ -83,7 +85,7 @@ class OwnedObjects:
         for listed in await together(*(self._list(kind) for kind in self._kinds)):
             found |= listed
         self._found = found
-        self._reset = {key: mark for key, mark in self._reset.items() if key in found}
+        self._reset = {key: one for key, one in self._reset.items() if key in found}
 
     async def ensure(self, made: Object) -> None:
         """Make one object be as it was planned, unless its owner has gone.
@@ -108,7 +110,7 @@ class OwnedObjects:
                 return
             raise Refused(f"{kind.name} {made['metadata']['name']}: {error}") from error
         self._found[key] = live
-        self._written[key] = _mark(live)
+        self._written[key] = _generation(live)
 
     async def prune(self, wanted: Collection[Key], owners: Collection[str]) -> None:
         """Delete what these owners have and should not have; what nobody owns is Kubernetes' or its user's."""
@@ -130,7 +132,7 @@ class OwnedObjects:
         if item is None or "deletionTimestamp" in item["metadata"]:
             return False
         labels: Mapping[str, str] = item["metadata"].get("labels", {})
-        return labels.get(SPEC_HASH_LABEL) == spec_hash and self._written.get(key) == _mark(item)
+        return labels.get(SPEC_HASH_LABEL) == spec_hash and self._written.get(key) == _generation(item)
 
     def has(self, made: Object) -> bool:
         """Return whether an object is there, in whatever shape."""
@@ -151,7 +153,7 @@ class OwnedObjects:
         return any(item["metadata"].get("labels", {}).get(label) == value for item in self._found.values())
 
     def _forget(self, wanted: Collection[Key]) -> None:
-        self._written = {key: mark for key, mark in self._written.items() if key in wanted}
+        self._written = {key: one for key, one in self._written.items() if key in wanted}
 
     def _is_let_go(self, key: Key, made: Object) -> bool:
         """Return whether an object of ours is gone, or has not all its owners any more."""
@@ -176,7 +178,7 @@ class OwnedObjects:
         resumed = await self._api.patch(kind, meta["namespace"], meta["name"], {"spec": {"paused": None}})
         log.warning("A paused Deployment was resumed.", extra={"object": _key(kind, live)})
         about = object_events.reference_to(kind, resumed)
-        mark = f"resumed {_mark(live)}"
+        mark = f"resumed {_generation(live)}"
         said = object_events.event_body(about, mark, self._instance, normal=False, reason="Resumed", note=self._resumed)
         await object_events.tell(self._api, said)
         return resumed
@@ -185,7 +187,7 @@ class OwnedObjects:
         """Put an object back that cannot be merged; return whether that changed something, so that the next may."""
         key = _key(kind, made)
         item = self._found.get(key)
-        if item is None or "deletionTimestamp" in item["metadata"] or self._reset.get(key) == _mark(item):
+        if item is None or "deletionTimestamp" in item["metadata"] or self._reset.get(key) == _generation(item):
             return False
         try:
             live = await self._api.reset(kind, made)
@@ -193,8 +195,8 @@ class OwnedObjects:
             if not error.answered:
                 raise
             return False
-        self._reset[key] = _mark(live)
-        changed = _mark(live) != _mark(item)
+        self._reset[key] = _generation(live)
+        changed = _generation(live) != _generation(item)
         if changed:
             log.warning(
                 "An object was reset, since ours is invalid beside what somebody changed.", extra={"object": key}
@@ -230,9 +232,9 @@ def _key(kind: Kind, item: Object) -> Key:
     return kind.plural, item["metadata"]["namespace"], item["metadata"]["name"]
 
 
-def _mark(item: Object) -> str:
-    meta = item["metadata"]
-    return f"generation {meta['generation']}" if meta.get("generation") else f"version {meta['resourceVersion']}"
+def _generation(item: Object) -> int:
+    generation: int = item["metadata"]["generation"]
+    return generation
 
 
 def _owned(item: Object, owners: Collection[str]) -> bool:
