@@ -3,6 +3,7 @@
 import yaml
 from pydantic import BaseModel
 
+from conch_contracts.conditions import ConditionStatus, ConditionType, Reason
 from conch_contracts.enginepool import EnginePool
 from conch_contracts.modeldeployment import ModelDeployment, ModelSpec
 from conch_contracts.names import (
@@ -89,16 +90,34 @@ def _version(validated: Schema, columns: list[Schema], subresources: Schema) -> 
 def pool_schema() -> Schema:
     """Return the structural schema of a whole EnginePool."""
     described = "One server for many models, of which some are loaded at a time."
-    return _whole(EnginePool, POOL_KIND, described, EnginePoolSpec, EnginePoolStatus)
+    return _whole(EnginePool, POOL_KIND, described, structural(EnginePoolSpec), structural(EnginePoolStatus))
 
 
 def schema() -> Schema:
     """Return the structural schema of a whole ModelDeployment."""
     described = "One model to serve: what it is, where its files are, and how its engines are run."
-    return _whole(ModelDeployment, KIND, described, ModelSpec, ModelDeploymentStatus)
+    status = structural(ModelDeploymentStatus) | {"default": {"conditions": _unsaid()}}
+    return _whole(ModelDeployment, KIND, described, structural(ModelSpec), status)
 
 
-def _whole(model: type[BaseModel], kind: str, described: str, spec: type[BaseModel], status: type[BaseModel]) -> Schema:
+def _unsaid() -> list[Schema]:
+    """Return the conditions of a model of which no operator has said anything: it has some from the first moment.
+
+    As in the Gateway API their time is the beginning of Unix time: nothing has happened yet.
+    """
+    return [
+        {
+            "type": kind.value,
+            "status": (ConditionStatus.TRUE if kind is ConditionType.RECONCILING else ConditionStatus.UNKNOWN).value,
+            "reason": Reason.WAITING.value,
+            "message": "The operator has said nothing of it yet.",
+            "lastTransitionTime": "1970-01-01T00:00:00Z",
+        }
+        for kind in ConditionType
+    ]
+
+
+def _whole(model: type[BaseModel], kind: str, described: str, spec: Schema, status: Schema) -> Schema:
     return {
         "type": "object",
         "description": described,
@@ -108,8 +127,8 @@ def _whole(model: type[BaseModel], kind: str, described: str, spec: type[BaseMod
             "apiVersion": {"type": "string", "description": f"Always {GROUP}/{VERSION}."},
             "kind": {"type": "string", "description": f"Always {kind}."},
             "metadata": {"type": "object"},
-            "spec": structural(spec),
-            "status": structural(status),
+            "spec": spec,
+            "status": status,
         },
     }
 

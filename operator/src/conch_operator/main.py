@@ -142,7 +142,6 @@ class Operator:
             reader.subscribe(lambda _: leader_loop.changed())
             api.subscribe(leader_loop.changed)
             api.on_known_again(leader_loop.known_again)
-            api.on_seen(MODEL_DEPLOYMENT, None, status_writer.note)
             api.on_seen(MODEL_DEPLOYMENT, None, leader_loop.see_model)
             api.on_seen(POD, MODEL_LABEL, one_round.see_pod)
             autoscaler, residents = await enter(one_round.autoscaler), await enter(one_round.residents)

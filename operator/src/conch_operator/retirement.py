@@ -26,7 +26,7 @@ from conch_operator.kubernetes.api.client import ApiError, KubernetesApi, NotLea
 from conch_operator.kubernetes.api.kinds import ENGINE_POOL, MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.api.lease import Leadership
 from conch_operator.kubernetes.desired_models import read_status, read_wanted
-from conch_operator.kubernetes.status_writer import StatusWriter, first_status
+from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.reconcile.status import ModelStatus
 from conch_operator.settings import OperatorSettings, ReleaseFile, read_release
 from conch_operator.timestamps import timestamp
@@ -181,20 +181,19 @@ def _is_taken_back(item: Object) -> bool:
 
 def removed_status(model: ModelId, item: Object, message: str) -> ModelStatus:
     """Return what is true of a model that no operator sees any more."""
-    first = first_status(model, item)
+    generation: int = item["metadata"]["generation"]
     old = read_status(model, item)
     conditions: tuple[Condition, ...] = old.conditions if old else ()
-    for condition in first.conditions:
-        unknown = {"status": ConditionStatus.UNKNOWN, "reason": Reason.OPERATOR_REMOVED, "message": message}
-        conditions = set_condition(conditions, condition.model_copy(update=unknown))
+    for kind in ConditionType:
+        conditions = set_condition(conditions, _unknown(kind, generation, message))
     return ModelStatus(
         model_id=model,
-        observed_generation=first.observed_generation,
+        observed_generation=generation,
         served_names=(),
         replicas=old.replicas if old else 0,
         ready_replicas=0,
         updated_replicas=old.updated_replicas if old else 0,
-        last_progress_time=old.last_progress_time if old else first.last_progress_time,
+        last_progress_time=old.last_progress_time if old else timestamp(),
         tokenizer_digest=old.tokenizer_digest if old else None,
         conditions=conditions,
     )
@@ -209,14 +208,17 @@ def removed_pool_status(item: Object, message: str) -> Object:
         old = EnginePoolStatus()
     conditions = old.conditions
     for kind in {ConditionType.READY, *(one.type for one in old.conditions)}:
-        unknown = Condition(
-            type=kind,
-            status=ConditionStatus.UNKNOWN,
-            reason=Reason.OPERATOR_REMOVED,
-            message=message,
-            last_transition_time=timestamp(),
-            observed_generation=generation,
-        )
-        conditions = set_condition(conditions, unknown)
+        conditions = set_condition(conditions, _unknown(kind, generation, message))
     status = EnginePoolStatus(observed_generation=generation, models=old.models, conditions=conditions)
     return status.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _unknown(kind: ConditionType, generation: int, message: str) -> Condition:
+    return Condition(
+        type=kind,
+        status=ConditionStatus.UNKNOWN,
+        reason=Reason.OPERATOR_REMOVED,
+        message=message,
+        last_transition_time=timestamp(),
+        observed_generation=generation,
+    )

@@ -86,12 +86,17 @@ def read_wanted(items: list[Object]) -> Wanted:
 
 
 def read_status(model: ModelId, item: Object) -> ModelStatus | None:
-    """Return the status that an object carries; None when it has none that can be read."""
+    """Return the status that an operator has written; None when there is none that can be read.
+
+    Until then the object carries what its definition says, which is about no generation.
+    """
     status = item.get("status") or {}
+    if not status.get("observedGeneration"):
+        return None
     try:
         return ModelStatus(
             model_id=model,
-            observed_generation=status.get("observedGeneration", 0),
+            observed_generation=status["observedGeneration"],
             served_names=status.get("servedNames", ()),
             replicas=status.get("replicas", 0),
             ready_replicas=status.get("readyReplicas", 0),

@@ -100,7 +100,6 @@ class LeaderRound:
             self.engines.observe(), self._observe_pools(), self._list(MODEL_DEPLOYMENT)
         )
         wanted = self._specs.read(models, namespaced=self.namespaced_names)
-        await self.status_writer.write_first(wanted)
         self._log_unknown(wanted)
         await together(
             self.worker_pools.ensure(wanted.kinds, _loads(self.registry.snapshot)),
@@ -191,8 +190,8 @@ class LeaderLoop:
 
     def see_model(self, item: Object) -> None:
         """Begin the next round sooner where somebody has edited a model of which something was said before."""
-        status = item.get("status")
-        if status is not None and status.get("observedGeneration") != item["metadata"]["generation"]:
+        said_of = item.get("status", {}).get("observedGeneration", 0)
+        if said_of not in (0, item["metadata"]["generation"]):
             self._edited.set()
 
     async def run(self) -> None:

@@ -8,7 +8,7 @@ again. What gets no answer is tried again, and holds up no other model.
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,11 +18,10 @@ from conch_contracts.spec.status import ModelDeploymentStatus
 from conch_operator.kubernetes.api import object_events
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Object
-from conch_operator.kubernetes.desired_models import Wanted, read_status, read_wanted
+from conch_operator.kubernetes.desired_models import Wanted, read_status
 from conch_operator.reconcile.calls_in_flight import AGAIN_S, AWAITED, Background, CallsInFlight
 from conch_operator.reconcile.status import ModelStatus
 from conch_operator.resources.metadata import selector_text
-from conch_operator.timestamps import timestamp
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +30,9 @@ WORDS_S = 1.0
 WORDS_PER_S = 5.0
 """So many words of all models on their way are written at most: of many that start at once most serve before their
 turn. Where a model has come to stay, at rest for instance, is said after `WORDS_S`."""
+
+_UNSAID = ConditionStatus.UNKNOWN, Reason.WAITING
+"""What the definition says of a model until an operator has said something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,31 +71,10 @@ class StatusWriter:
         self._clock = clock
         self._looked: dict[str, _Looked] = {}
         """Objects, by their uids, about which nothing was to be written when they were last looked at."""
-        self._first: CallsInFlight[str, Object | None] = CallsInFlight(background)
-        self._firsts: dict[str, Object] = {}
-        """The first status of each object that has none yet, by its uid; it is on its way."""
         self._writing: CallsInFlight[ModelId, None] = CallsInFlight(background)
         self._telling: CallsInFlight[str, bool] = CallsInFlight(background)
         """Events by their names; the next status of a model does not wait for them."""
         self._untold: dict[str, Object] = {}
-
-    def note(self, item: Object) -> None:
-        """Begin to note on an object without a status, which a watch tells of, that it has been seen."""
-        if "status" not in item:
-            self._first.start(self._first_writes(read_wanted([item])))
-
-    async def write_first(self, wanted: Wanted) -> None:
-        """Note on every object without a status, which no watch has told of, that it has been seen.
-
-        In `wanted` each has that status, though it may still be on its way: what is said next follows on it.
-        """
-        await self._first.run(self._first_writes(wanted))
-        new = {model: item for model, item in wanted.objects.items() if "status" not in item}
-        there = self._first.waiting | {item["metadata"]["uid"] for item in new.values()}
-        self._firsts = {uid: status for uid, status in self._firsts.items() if uid in there}
-        for model, item in new.items():
-            if (status := self._firsts.get(item["metadata"]["uid"])) is not None:
-                wanted.objects[model] = item | {"status": status}
 
     async def write(self, wanted: Wanted, statuses: Mapping[ModelId, ModelStatus]) -> None:
         """Write the statuses that have changed; an object that has gone meanwhile is no error."""
@@ -124,39 +105,20 @@ class StatusWriter:
             self._background.changed_in(soonest_s)
         return due
 
-    def _first_writes(self, wanted: Wanted) -> dict[str, Callable[[], Awaitable[Object | None]]]:
-        new = {
-            model: item
-            for model, item in wanted.objects.items()
-            if "status" not in item and model not in wanted.desired.unreadable
-        }
-        for model, item in new.items():
-            self._firsts.setdefault(item["metadata"]["uid"], status_body(first_status(model, item), item))
-        return {item["metadata"]["uid"]: partial(self._write_first, item) for item in new.values()}
-
-    async def _write_first(self, item: Object) -> Object | None:
-        """Write the first status, unless anything has been written since: that is newer."""
-        meta = item["metadata"]
-        change = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": self._firsts[meta["uid"]]}
-        return await self._patch(item, change, expected=(404, 409))
-
     async def _write(self, item: Object, status: ModelStatus) -> None:
-        if await self._patch(item, {"status": status_body(status, item)}) is not None:
-            said = news(read_status(status.model_id, item), status)
-            events = [event_body(item, condition, self._instance) for condition in said]
-            self._untold |= {event["metadata"]["name"]: event for event in events}
-
-    async def _patch(self, item: Object, change: Object, expected: Collection[int] = (404,)) -> Object | None:
-        """Write a status; None when that failed for this object, which is tried again."""
-        meta = item["metadata"]
+        """Write a status, and note which Events are to tell of it; one that fails is tried again."""
+        meta, change = item["metadata"], {"status": status_body(status, item)}
         try:
-            return await self._api.patch(MODEL_DEPLOYMENT, meta["namespace"], meta["name"], change, "status")
+            await self._api.patch(MODEL_DEPLOYMENT, meta["namespace"], meta["name"], change, "status")
         except ApiError as error:
             if not error.answered:
                 self._background.changed_in(AGAIN_S)
-            if error.status not in expected:
+            if error.status != 404:
                 log.warning("A status was not written.", extra={"model": meta["name"], "error": str(error)})
-            return None
+            return
+        said = news(read_status(status.model_id, item), status)
+        events = [event_body(item, condition, self._instance) for condition in said]
+        self._untold |= {event["metadata"]["name"]: event for event in events}
 
 
 def _looked(model: ModelId, item: Object, status: ModelStatus, known: _Looked | None, now_s: float) -> _Looked | None:
@@ -173,7 +135,10 @@ def _looked(model: ModelId, item: Object, status: ModelStatus, known: _Looked | 
 
 def is_turn(before: ModelStatus | None, status: ModelStatus) -> bool:
     """Return whether somebody may wait for what is new in a status; else it tells how far a model is on its way."""
-    if before is None or before.observed_generation != status.observed_generation:
+    if before is None:
+        ready = status.condition(ConditionType.READY)
+        return ready is None or ready.reason not in ON_THE_WAY
+    if before.observed_generation != status.observed_generation:
         return True
     if before.ready != status.ready or (status.ready and before.served_names != status.served_names):
         return True
@@ -193,36 +158,11 @@ def news(before: ModelStatus | None, status: ModelStatus) -> tuple[Condition, ..
     changed = []
     for kind in (ConditionType.READY, ConditionType.STALLED):
         old, new = before.condition(kind) if before else None, status.condition(kind)
-        if new is not None and (old is None or (old.status, old.reason) != (new.status, new.reason)):
+        known = _UNSAID if old is None else (old.status, old.reason)
+        if new is not None and (new.status, new.reason) != known:
             changed.append(new)
     return tuple(
         one for one in changed if one.type is ConditionType.READY or one.reason is Reason.PROGRESS_DEADLINE_EXCEEDED
-    )
-
-
-def first_status(model: ModelId, item: Object) -> ModelStatus:
-    """Return what is said about an object that was just seen: that nothing is known yet."""
-    generation = item["metadata"]["generation"]
-    conditions = (
-        Condition(
-            type=kind,
-            status=ConditionStatus.TRUE if kind is ConditionType.RECONCILING else ConditionStatus.UNKNOWN,
-            reason=Reason.WAITING,
-            message="Conch has just seen the model.",
-            last_transition_time=timestamp(),
-            observed_generation=generation,
-        )
-        for kind in ConditionType
-    )
-    return ModelStatus(
-        model_id=model,
-        observed_generation=generation,
-        served_names=(),
-        replicas=0,
-        ready_replicas=0,
-        last_progress_time=timestamp(),
-        tokenizer_digest=None,
-        conditions=tuple(conditions),
     )
 
 

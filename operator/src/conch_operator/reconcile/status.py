@@ -105,9 +105,9 @@ def describe(
     now: str,
     unchanged: UnchangedModels | None = None,
 ) -> Statuses:
-    """Return the status of every wanted model; `now` is the time for conditions that change.
+    """Return the status of every wanted model but those that are new and not on the cluster yet.
 
-    `unchanged`: what rounds before this one have seen.
+    `now` is the time for conditions that change; `unchanged`: what rounds before this one have seen.
     """
     claims = claims_of(desired, observed)
     now_at = datetime.fromisoformat(now)
@@ -117,8 +117,9 @@ def describe(
         given = PolicyInput(model, claims[model.id], observed, published)
         facts = observed.sources.get(model.id)
         old = before.get(model.id)
-        if old is not None and model.id in observed.unapplied:
-            statuses[model.id] = old  # it may be of an older generation, and says so
+        if model.id in observed.unapplied:
+            if old is not None:
+                statuses[model.id] = old  # it may be of an older generation, and says so
             continue
         if old is not None and unchanged.holds(given, old, now_at):
             statuses[model.id] = old

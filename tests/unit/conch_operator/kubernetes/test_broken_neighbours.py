@@ -47,8 +47,6 @@ async def _once(model: str, names: Iterable[str]) -> float:
         world.server.kubelet = _kubelet(world, loop.changed)
         world.server.add(*names)
         began = time.monotonic()
-        for item in list(world.server.models.values()):
-            world.status_writer.note(item)
         running = asyncio.create_task(loop.run())
         reason = Reason.IMAGE_PULL_FAILED if model in BROKEN else Reason.FOLDER_MISSING
         await eventually(lambda: world.server.reasons().get(model) == reason, f"the reason of {model}", timeout_s=20)

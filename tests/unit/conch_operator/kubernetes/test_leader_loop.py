@@ -56,7 +56,7 @@ class Noted:
     async def nothing(self, *_: object, **__: object) -> None:
         """Do nothing."""
 
-    write_first = write = ensure = ask = nothing
+    write = ensure = ask = nothing
 
 
 async def test_everything_is_read_before_anything_is_done() -> None:

@@ -6,7 +6,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from conch_contracts.conditions import ConditionStatus, ConditionType
 from conch_contracts.names import ModelId, ServedName
 from conch_operator.kubernetes import status_writer
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi, NotLeading
@@ -17,7 +16,6 @@ from conch_operator.kubernetes.status_writer import (
     WORDS_S,
     StatusWriter,
     event_body,
-    first_status,
     is_turn,
     news,
     status_body,
@@ -29,7 +27,6 @@ from conch_operator.routes.route import make_route
 from conch_operator.state import Observed
 from testkit.builders.model_deployments import FACTS, desired_model
 from testkit.clock import FakeClock
-from testkit.waiting import eventually
 
 MODEL = ModelId("ns/one")
 
@@ -68,60 +65,12 @@ def conditions(status: Object) -> dict[str, tuple[str, int]]:
     return {one["type"]: (one["status"], one["observedGeneration"]) for one in status["conditions"]}
 
 
-async def test_nothing_is_known_about_a_model_that_was_just_seen() -> None:
-    server = Server()
-    found = wanted("one")
-    await StatusWriter(server, "operator-1").write_first(found)
-    unknown = {str(kind): ("Unknown", 3) for kind in ConditionType}
-    assert conditions(server.statuses["one"]) == unknown | {"Reconciling": ("True", 3)}
-    assert found.statuses()[MODEL].condition(ConditionType.READY) is not None
-
-
-async def test_the_first_status_is_written_once() -> None:
-    server = Server()
-    found = wanted("one")
-    writer = StatusWriter(server, "operator-1")
-    await writer.write_first(found)
-    server.statuses.clear()
-    await writer.write_first(found)
-    assert server.statuses == {}
-
-
-async def test_what_is_said_next_follows_on_a_first_status_that_is_still_on_its_way(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    server, patch, may_end = Server(), Server.patch, asyncio.Event()
-
-    async def late(kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
-        if "metadata" in change:
-            await may_end.wait()
-        return await patch(server, kind, namespace, name, change, subresource)
-
-    monkeypatch.setattr(server, "patch", late)
-    clock = FakeClock()
-    writer = StatusWriter(server, "operator-1", Background(patience_s=0.01), clock)
-    writer.note(item("one"))
-    found = wanted("one")
-    await writer.write_first(found)
-    said = found.statuses()[MODEL]
-    await writer.write(found, {MODEL: said})
-    assert server.statuses == {}, "it says so already"
-    later = said.model_copy(update={"replicas": 7})
-    await writer.write(found, {MODEL: later})
-    clock.advance(WORDS_S)
-    await writer.write(found, {MODEL: later})
-    assert server.statuses["one"]["replicas"] == 7
-    assert server.events == [], "the first word is no transition"
-    may_end.set()
-    await eventually(lambda: not writer._first.waiting, "the first status")
-
-
 @pytest.mark.parametrize("status", [404, 409, 500])
 async def test_a_status_that_cannot_be_written_holds_up_no_other(status: int) -> None:
     server = Server()
     server.errors["one"] = ApiError(status, "no")
     found = wanted("one", "two")
-    statuses = {model: first_status(model, found.objects[model]) for model in found.objects}
+    statuses = {model: STARTED.model_copy(update={"model_id": model}) for model in found.objects}
     await StatusWriter(server, "operator-1").write(found, statuses)
     assert list(server.statuses) == ["two"]
     assert [event["regarding"]["name"] for event in server.events] == ["two"]
@@ -137,7 +86,7 @@ async def test_the_next_status_does_not_wait_for_an_event_that_hangs(monkeypatch
 
     monkeypatch.setattr(server, "create", hang)
     found = wanted("one")
-    status = first_status(MODEL, found.objects[MODEL])
+    status = STARTED
     tasks: list[asyncio.Task[None]] = []
 
     def start(call: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -168,7 +117,7 @@ async def test_the_event_of_a_status_that_took_long_is_told_though_the_next_one_
     monkeypatch.setattr(server, "patch", late)
     found = wanted("one")
     writer = StatusWriter(server, "operator-1", Background(changed=ended.set, patience_s=0.01))
-    first, second = changed(("Ready", "False", "Waiting")), changed(("Ready", "False", "SourceNotFound"))
+    first, second = UNPULLED, changed(("Ready", "False", "SourceNotFound"))
     async with asyncio.timeout(30):
         await writer.write(found, {MODEL: first})
         may_end.set()
@@ -176,14 +125,14 @@ async def test_the_event_of_a_status_that_took_long_is_told_though_the_next_one_
         await writer.write(found, {MODEL: second})  # it does not know yet how the first one went
         await writer.write(found, {MODEL: second})
         await writer.write(found, {})
-    assert [event["reason"] for event in server.events] == ["Waiting", "SourceNotFound"]
+    assert [event["reason"] for event in server.events] == ["ImagePullFailed", "SourceNotFound"]
 
 
 async def test_a_lost_lease_ends_the_round() -> None:
     server = Server()
     server.errors["one"] = NotLeading("lost")
     with pytest.raises(NotLeading):
-        await StatusWriter(server, "operator-1").write_first(wanted("one"))
+        await StatusWriter(server, "operator-1").write(wanted("one"), {MODEL: STARTED})
 
 
 async def test_no_answer_about_one_model_ends_no_round_and_begins_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +140,8 @@ async def test_no_answer_about_one_model_ends_no_round_and_begins_another(monkey
     monkeypatch.setattr(Background, "changed_in", lambda _, seconds: begun.append(seconds))
     server.errors["one"] = ApiError(0, "no answer")
     found = wanted("one", "two")
-    await StatusWriter(server, "operator-1").write_first(found)
+    statuses = {model: STARTED.model_copy(update={"model_id": model}) for model in found.objects}
+    await StatusWriter(server, "operator-1").write(found, statuses)
     assert list(server.statuses) == ["two"]
     assert begun == [AGAIN_S]
 
@@ -224,15 +174,33 @@ async def test_what_is_said_on_the_way_is_written_together_and_a_turn_at_once() 
         if server.statuses:
             writes.append((at_s, status.replicas))
             held = held | {"status": server.statuses["one"]}
-    assert writes == [(0.0, 0), (1.4, 4), (1.5, 5), (2.7, 6)]
+    assert writes == [(1.2, 3), (1.5, 5), (2.7, 6)]
+
+
+UNSAID = {"observedGeneration": 0, "conditions": [{"type": "Ready", "status": "Unknown", "reason": "Waiting"}]}
+"""What the definition says of a model."""
+
+
+async def test_what_the_definition_says_counts_as_nothing_said_yet() -> None:
+    server, clock = Server(), FakeClock()
+    writer = StatusWriter(server, "operator-1", clock=clock)
+    found = read_wanted([item("one", status=UNSAID)])
+    assert found.statuses() == {}
+    await writer.write(found, {MODEL: WAITS})
+    assert server.statuses == {}
+    clock.advance(WORDS_S)
+    await writer.write(found, {MODEL: WAITS})
+    assert conditions(server.statuses["one"])["Ready"] == ("Unknown", 3)
+    assert server.events == [], "nothing has happened yet"
+    await writer.write(found, {MODEL: UNPULLED})
+    assert conditions(server.statuses["one"])["Ready"] == ("False", 3)
 
 
 async def test_words_of_many_models_wait_longer_but_a_turn_of_one_of_them_does_not() -> None:
     server, clock = Server(), FakeClock()
     writer = StatusWriter(server, "operator-1", Background(), clock)
     names = [f"m{index}" for index in range(100)]
-    found = wanted(*names)
-    await writer.write_first(found)
+    found = read_wanted([item(name, status=status_body(on_the_way(), item(name))) for name in names])
     held = found.statuses()
 
     async def written(status: Callable[[ModelStatus], ModelStatus]) -> set[str]:
@@ -257,9 +225,7 @@ async def test_words_of_many_models_wait_longer_but_a_turn_of_one_of_them_does_n
 async def test_a_word_that_waits_has_a_round_begin_when_its_time_has_come() -> None:
     server, clock, begun = Server(), FakeClock(), asyncio.Event()
     writer = StatusWriter(server, "operator-1", Background(changed=begun.set), clock)
-    held = item("one")
-    await writer.write(read_wanted([held]), {MODEL: on_the_way()})
-    held = held | {"status": server.statuses["one"]}
+    held = item("one", status=status_body(on_the_way(), item("one")))
     await writer.write(read_wanted([held]), {MODEL: on_the_way(replicas=1)})
     clock.advance(WORDS_S - 0.01)
     await writer.write(read_wanted([held]), {MODEL: on_the_way(replicas=1)})
@@ -282,13 +248,6 @@ async def test_words_are_compared_once_and_those_of_a_model_at_rest_wait_for_no_
     clock.advance(WORDS_S)
     await writer.write(found, {MODEL: RESTS})
     assert server.statuses.keys() == {"one"}
-
-
-def test_the_first_status_is_unknown_throughout() -> None:
-    status = first_status(MODEL, item("one"))
-    said = {condition.status for condition in status.conditions if condition.type is not ConditionType.RECONCILING}
-    assert said == {ConditionStatus.UNKNOWN}
-    assert not status.ready
 
 
 async def test_a_spec_that_cannot_be_read_is_told_once_in_a_warning() -> None:
@@ -358,7 +317,8 @@ UNPULLED = changed(("Progressing", "True", "ImagePullFailed"), ("Ready", "False"
 @pytest.mark.parametrize(
     ("before", "after", "turns"),
     [
-        (None, WAITS, True),
+        (None, WAITS, False),
+        (None, UNPULLED, True),
         (WAITS, STARTS, False),
         (STARTS, STARTS.model_copy(update={"ready_replicas": 1}), False),
         (STARTS, STARTS.model_copy(update={"served_names": (ServedName("more"),)}), False),

@@ -4,7 +4,6 @@ Only what is asked for is kept, from when it is first asked for. What a write of
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
@@ -25,7 +24,7 @@ class CachingApi(KubernetesApi):
         self._silent_s = silent_s
         self._changed: list[Callable[[], None]] = []
         self._known_again: list[Callable[[], None]] = []
-        self._seen: defaultdict[tuple[Kind, str | None], list[Callable[[Object], None]]] = defaultdict(list)
+        self._seen: dict[tuple[Kind, str | None], Callable[[Object], None]] = {}
         self._kept: dict[ObjectSelection, WatchedList] = {}
         self._tasks: dict[ObjectSelection, asyncio.Task[None]] = {}
 
@@ -47,7 +46,7 @@ class CachingApi(KubernetesApi):
 
     def on_seen(self, kind: Kind, labels: str | None, seen: Callable[[Object], None]) -> None:
         """Call this with each object that comes or changes, but for our own writes, of those kept with these labels."""
-        self._seen[kind, labels].append(seen)
+        self._seen[kind, labels] = seen
 
     async def _complete(self, selection: ObjectSelection) -> list[Object]:
         kept = self._kept.get(selection)
@@ -81,5 +80,6 @@ class CachingApi(KubernetesApi):
             known_again()
 
     def _note_object(self, selection: ObjectSelection, item: Object) -> None:
-        for seen in self._seen[selection.kind, selection.labels]:
+        seen = self._seen.get((selection.kind, selection.labels))
+        if seen is not None:
             seen(item)
