@@ -224,9 +224,10 @@ class Plane:
         return self.model(name, engine={"cpu": {}, "nodeSelector": {"disk": "none"}}, **(several | spec))
 
     def condition(self, name: str = "tiny-chat", kind: str = "Ready") -> dict[str, Any]:
-        """Return one condition of a model, empty before there is one."""
+        """Return one condition of a model, empty before an operator has said something of it."""
         status = self.namespace.get("modeldeployment", name).get("status", {})
-        return next((one for one in status.get("conditions", ()) if one["type"] == kind), {})
+        said = (one for one in status.get("conditions", ()) if one["observedGeneration"] > 0)
+        return next((one for one in said if one["type"] == kind), {})
 
     def wait_ready(self, name: str = "tiny-chat", timeout_s: float = 60) -> None:
         """Wait until a model serves; a failure says what its status says."""
