@@ -1,6 +1,6 @@
 -- The health of a ModelDeployment for Argo CD, by its generation and its conditions.
 local health = {status = "Progressing", message = "Conch has not looked at the model yet."}
-if obj.status == nil or obj.status.conditions == nil then
+if obj.status == nil or obj.status.conditions == nil or obj.status.observedGeneration == 0 then
   return health
 end
 if obj.status.observedGeneration ~= obj.metadata.generation then

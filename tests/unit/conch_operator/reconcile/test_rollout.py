@@ -240,7 +240,8 @@ def argo(status: ModelStatus | None, generation: int = 2) -> tuple[str, str]:
 
 
 def test_argo_cd_tells_done_from_stuck() -> None:
-    assert argo(None)[0] == "Progressing"
+    unseen = ("Progressing", "Conch has not looked at the model yet.")
+    assert argo(None) == argo(served().model_copy(update={"observed_generation": 0})) == unseen
     assert argo(served(), generation=1) == ("Healthy", "")
     assert argo(served(), generation=2) == ("Progressing", "Conch has not looked at the last edit yet.")
     failing = seen(engine(MODEL), new_engine(fault=PULL))
