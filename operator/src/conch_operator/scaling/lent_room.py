@@ -21,7 +21,8 @@ from conch_operator.scaling.scaled_model import ScaledModel
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 10.0
-"""How long requests wait while the models that could lend their room are busy, or were a moment ago."""
+"""How long requests wait while the models that could lend their room are busy, or were a moment ago, since the last of
+them came."""
 MOST = 2
 """So many models rest for one that finds no room: what the first leaves may go to somebody else."""
 WHILE_S = 300.0
@@ -58,11 +59,10 @@ class LentRoom:
                 wait.lent_at_s.append(now_s)
                 wait.room_of |= freed.left_by(lender.deployed.id)
             needed = _Room.of(model)
-            fitting = [
-                other for other, room in able if other is not model and not other.lends and room.is_enough_for(needed)
-            ]
-            willing = [other for other in fitting if other.scaler.may_lend]
-            soon = bool(fitting) and now_s - wait.since_s < PATIENCE_S
+            fitting = [other for other, room in able if other is not model and room.is_enough_for(needed)]
+            wait.note_lenders({other.deployed.id for other in fitting}, now_s)
+            willing = [other for other in fitting if other.scaler.may_lend and not other.lends]
+            soon = bool(fitting) and now_s - wait.hoped_since_s < PATIENCE_S
             wait.may_borrow = (bool(willing) or soon) and not model.seen.ready and _may_borrow_again(wait, now_s)
             is_wanted = not model.proven or is_asked(model.deployed.id)
             if not (willing and wait.may_borrow and is_wanted) or _comes(freed.models_of(wait.room_of), needed, models):

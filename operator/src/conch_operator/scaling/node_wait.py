@@ -1,7 +1,9 @@
 """The wait of a model for which no node has room."""
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
+from conch_contracts.names import ModelId
 from conch_operator.state import EngineName
 
 
@@ -16,6 +18,16 @@ class NodeWait:
     """Whether another model could rest for it; so until a round has looked who could."""
     lent_at_s: list[float] = field(default_factory=list)
     """When others have rested for it."""
+    lenders: Set[ModelId] = frozenset()
+    """The models that may lend their room once they have nothing to do."""
+    hoped_since_s: float = 0.0
+    """When the last of them came."""
+
+    def note_lenders(self, lenders: Set[ModelId], now_s: float) -> None:
+        """Note which models may lend their room now."""
+        if lenders - self.lenders:
+            self.hoped_since_s = now_s
+        self.lenders = lenders
 
     @property
     def room_comes(self) -> bool:

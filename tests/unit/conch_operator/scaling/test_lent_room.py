@@ -116,6 +116,23 @@ async def test_while_all_are_busy_nobody_rests_and_whoever_waits_is_refused_afte
     assert serving(scene) == {EARLY, scene.model.id}
 
 
+async def test_a_model_that_comes_to_have_room_to_lend_is_waited_for_as_long(scene: Scene) -> None:
+    await with_full_nodes(scene, other(scene, EARLY), room=1)
+    scene.nobody_answers()
+    await lives(scene, int(PATIENCE_S) + 3, room=1, held=1)
+    assert scene.route.start_failed is not None
+    scene.world.willing.gone = set()
+    scene.asked = {EARLY: {"in_flight": 1}}
+    await lives(scene, 2, room=1, held=1)
+    assert scene.route.start_failed is None
+    scene.asked = {}
+    for _ in range(int(PATIENCE_S) - 2):
+        await lives(scene, 1, room=1, held=1)
+        assert scene.route.start_failed is None
+    await lives(scene, 5, room=1, held=1)
+    assert serving(scene) == {scene.model.id}
+
+
 async def test_who_is_to_rest_for_somebody_that_has_hung_up_stays(scene: Scene) -> None:
     await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
     await lives(scene, 3, held=1)
