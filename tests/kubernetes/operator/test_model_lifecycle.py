@@ -14,7 +14,6 @@ from testkit.kubernetes.object_history import history
 from testkit.kubernetes.operator_process import Plane, Process, plane
 from testkit.waiting import eventually
 
-CHILDREN = ("deployment", "networkpolicy")
 REWRITTEN_S = 10
 TRIES = 3
 """How fast the operator is shows in its fastest try: a machine that tests may stop for a moment."""
@@ -68,13 +67,10 @@ def test_the_status_says_what_there_is(world: Plane, tiny: str) -> None:
 
 def test_everything_made_for_a_model_belongs_to_it(world: Plane, tiny: str) -> None:
     uid = world.namespace.get("modeldeployment", tiny)["metadata"]["uid"]
-    for kind in CHILDREN:
-        made = _made(world, kind, tiny)
-        assert made, kind
-        for item in made:
-            (owner,) = item["metadata"]["ownerReferences"]
-            assert (owner["uid"], owner["controller"]) == (uid, True)
-            assert "finalizers" not in item["metadata"]
+    (made,) = _made(world, "deployment", tiny)
+    (owner,) = made["metadata"]["ownerReferences"]
+    assert (owner["uid"], owner["controller"]) == (uid, True)
+    assert "finalizers" not in made["metadata"]
     assert "finalizers" not in world.namespace.get("modeldeployment", tiny)["metadata"]
 
 
@@ -107,16 +103,15 @@ async def test_a_pod_that_somebody_made_like_an_engine_gets_no_requests(
         world.namespace.kubectl("delete", "pod", "foreign", "--ignore-not-found", "--grace-period=1")
 
 
-@pytest.mark.parametrize("kind", CHILDREN)
-async def test_a_deleted_child_comes_back(world: Plane, tiny: str, kind: str) -> None:
-    (made,) = _made(world, kind, tiny)
-    world.namespace.kubectl("delete", kind, made["metadata"]["name"], "--wait=false")
+async def test_a_deleted_child_comes_back(world: Plane, tiny: str) -> None:
+    (made,) = _made(world, "deployment", tiny)
+    world.namespace.kubectl("delete", "deployment", made["metadata"]["name"], "--wait=false")
 
     def is_back() -> bool:
-        found = [item for item in _made(world, kind, tiny) if "deletionTimestamp" not in item["metadata"]]
+        found = [item for item in _made(world, "deployment", tiny) if "deletionTimestamp" not in item["metadata"]]
         return [item["metadata"]["uid"] for item in found] != [made["metadata"]["uid"]] and len(found) == 1
 
-    await eventually(is_back, f"a new {kind}", timeout_s=30)
+    await eventually(is_back, "a new Deployment", timeout_s=30)
     world.wait_ready(tiny)
 
 
@@ -309,9 +304,8 @@ async def test_a_deleted_model_leaves_nothing(world: Plane, tiny: str) -> None:
     await eventually(lambda: not world.engines(tiny), "its route to go", timeout_s=60)
 
     def left() -> list[str]:
-        kinds = ",".join((*CHILDREN, "pod"))
-        found = world.namespace.kubectl("get", kinds, "-l", f"conch.dev/model-deployment={tiny}", "-o", "name")
-        return found.split()
+        chosen = f"conch.dev/model-deployment={tiny}"
+        return world.namespace.kubectl("get", "deployment,pod", "-l", chosen, "-o", "name").split()
 
     await eventually(lambda: not left(), "everything to go", timeout_s=60)
 

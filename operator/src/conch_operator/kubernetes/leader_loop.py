@@ -220,8 +220,7 @@ class LeaderLoop:
                 await wait_at_most(self._known_again, pause_s)
                 continue
             failures = 0
-            if self._settled and self._models:
-                self._long_lived.settled()
+            self._long_lived.round_ended(settled=self._settled and self._models > 0)
             await self._pause()
             await wait_at_most(self._wake, self._rest_s())
 
@@ -255,7 +254,6 @@ class LeaderLoop:
             async with asyncio.timeout(LONGEST_ROUND_S):
                 statuses = await self._round.run()
             self._models = len(statuses)
-            self._long_lived.counted(self._models)
             self._settled = all(status.settled for status in statuses.values())
             self._metrics.count(statuses)
             result = "ok"

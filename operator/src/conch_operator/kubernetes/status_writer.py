@@ -31,6 +31,9 @@ WORDS_PER_S = 5.0
 """So many words of all models on their way are written at most: of many that start at once most serve before their
 turn. Where a model has come to stay, at rest for instance, is said after `WORDS_S`."""
 
+TOLD_FOR_S = 3600.0
+"""How long an Event is there that was told, by default of the API server (`--event-ttl`)."""
+
 _UNSAID = ConditionStatus.UNKNOWN, Reason.WAITING
 """What the definition says of a model until an operator has said something."""
 
@@ -75,13 +78,24 @@ class StatusWriter:
         self._telling: CallsInFlight[str, bool] = CallsInFlight(background)
         """Events by their names; the next status of a model does not wait for them."""
         self._untold: dict[str, Object] = {}
+        self._told: dict[str, float] = {}
+        """When each Event that is there was told, by their names, the oldest first."""
 
     async def write(self, wanted: Wanted, statuses: Mapping[ModelId, ModelStatus]) -> None:
         """Write the statuses that have changed; an object that has gone meanwhile is no error."""
         due = self._due(wanted, statuses)
         await self._writing.run({model: partial(self._write, *change) for model, change in due.items()})
+        await self._tell()
+
+    async def _tell(self) -> None:
+        """Tell what is not told yet: a model that rests and comes back again and again says the same each time."""
+        now_s = self._clock()
+        while self._told and next(iter(self._told.values())) <= now_s - TOLD_FOR_S:
+            del self._told[next(iter(self._told))]
         events, self._untold = self._untold, {}
-        await self._telling.run({name: partial(object_events.tell, self._api, event) for name, event in events.items()})
+        new = {name: event for name, event in events.items() if name not in self._told}
+        said = await self._telling.run({name: partial(object_events.tell, self._api, new[name]) for name in new})
+        self._told |= dict.fromkeys((name for name, is_there in said.items() if is_there), now_s)
 
     def _due(
         self, wanted: Wanted, statuses: Mapping[ModelId, ModelStatus]

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from conch_operator.kubernetes.long_lived import AGAIN_S, LongLived
+from conch_operator.kubernetes.long_lived import AGAIN_S, PATIENCE_S, LongLived
 from testkit.clock import FakeClock
 
 
@@ -24,32 +24,46 @@ def _as_before() -> Iterator[None]:
     Node.ended = 0
     yield
     gc.unfreeze()
+    gc.collect()
 
 
 def test_what_is_there_is_walked_no_more_but_once_in_a_while() -> None:
     clock, node = FakeClock(), Node()
     long_lived = LongLived(clock)
-    long_lived.settled()
+    long_lived.round_ended(settled=True)
     frozen = gc.get_freeze_count()
     assert frozen > 0
     del node
     gc.collect()
     assert Node.ended == 0, "a collection does not look at it"
     clock.advance(AGAIN_S - 1)
-    long_lived.settled()
+    long_lived.round_ended(settled=True)
     assert Node.ended == 0
     clock.advance(1)
-    long_lived.settled()
+    long_lived.round_ended(settled=True)
     assert Node.ended == 1, "garbage does not stay for ever"
     assert gc.get_freeze_count() > 0
 
 
-def test_what_is_there_is_walked_no_more_where_many_models_have_come() -> None:
+def test_what_has_come_since_the_last_round_is_walked_no_more_after_the_next() -> None:
     long_lived, counts = LongLived(FakeClock()), []
-    for models in (3, 11, 12, 21, 22, 1000, 1050, 1061):
-        kept = Node()
+    kept = []
+    for _ in range(3):
+        kept.append(Node())
         before = gc.get_freeze_count()
-        long_lived.counted(models)
+        long_lived.round_ended(settled=False)
         counts.append(gc.get_freeze_count() > before)
-        del kept
-    assert counts == [False, True, False, False, True, True, False, True]
+    assert counts == [True] * 3
+
+
+def test_garbage_does_not_stay_for_ever_where_some_model_is_never_settled() -> None:
+    clock, node = FakeClock(), Node()
+    long_lived = LongLived(clock)
+    long_lived.round_ended(settled=False)
+    del node
+    clock.advance(PATIENCE_S - 1)
+    long_lived.round_ended(settled=False)
+    assert Node.ended == 0
+    clock.advance(1)
+    long_lived.round_ended(settled=False)
+    assert Node.ended == 1

@@ -12,6 +12,7 @@ from conch_operator.kubernetes.api.client import ApiError, KubernetesApi, NotLea
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.desired_models import Wanted, read_status, read_wanted
 from conch_operator.kubernetes.status_writer import (
+    TOLD_FOR_S,
     WORDS_PER_S,
     WORDS_S,
     StatusWriter,
@@ -74,6 +75,26 @@ async def test_a_status_that_cannot_be_written_holds_up_no_other(status: int) ->
     await StatusWriter(server, "operator-1").write(found, statuses)
     assert list(server.statuses) == ["two"]
     assert [event["regarding"]["name"] for event in server.events] == ["two"]
+
+
+async def test_what_happens_again_and_again_is_told_again_when_its_event_has_gone() -> None:
+    server, clock, said = Server(), FakeClock(), item("one")
+    writer = StatusWriter(server, "operator-1", clock=clock)
+
+    async def rests_and_comes_back() -> list[str]:
+        nonlocal said
+        server.events.clear()
+        for status in (RESTS, STARTED):
+            await writer.write(read_wanted([said]), {MODEL: status})
+            clock.advance(WORDS_S)
+            await writer.write(read_wanted([said]), {MODEL: status})
+            said = item("one", status=server.statuses["one"])
+        return [event["reason"] for event in server.events]
+
+    both = ["ScaledToZero", "Ready"]
+    assert [await rests_and_comes_back() for _ in range(3)] == [both, [], []]
+    clock.advance(TOLD_FOR_S)
+    assert await rests_and_comes_back() == both
 
 
 async def test_the_next_status_does_not_wait_for_an_event_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
