@@ -99,7 +99,7 @@ async def _end(world: Plane) -> End:
     await eventually(
         lambda: world.condition("one").get("reason") == "Unschedulable", "the model without a node", timeout_s=60
     )
-    await eventually(lambda: len(_objects(world)) == 4, "one set of objects", timeout_s=60)
+    await eventually(lambda: len(_objects(world)) == 3, "one set of objects", timeout_s=60)
     conditions = {name: _conditions(world, name) for name in ("one", "two")}
     return End(_objects(world), conditions, _routes(world))
 
