@@ -117,7 +117,7 @@ def _objects(world: Plane) -> list[tuple[str, str, Any]]:
 def _content(item: dict[str, Any]) -> str:
     meta = item["metadata"]
     owners = sorted(owner["name"] for owner in meta.get("ownerReferences", ()))
-    return json.dumps([item.get("spec"), item.get("data"), meta["labels"].get("conch.dev/component"), owners])
+    return json.dumps([item.get("spec"), meta["labels"].get("conch.dev/component"), owners])
 
 
 def _conditions(world: Plane, name: str) -> list[tuple[str, str, str]]:

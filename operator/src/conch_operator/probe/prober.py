@@ -84,7 +84,9 @@ class Cadence:
     serving_per_s: float = 30.0
     """Likewise of engines that serve, but for those whose last probe was in vain."""
     start_counts: float = 20.0
-    """As so many engines that serve each one that starts counts there: somebody waits for it, so it goes first."""
+    """Each engine that starts counts as this many that serve: somebody waits for it, so it goes first."""
+    longest_s: float = 60.0
+    """How long one that serves is not probed at most."""
     patience: int = 2
     """Silences in a row after which an engine that has answered before counts as dead."""
     refusal_s: float = 5.0
@@ -213,7 +215,8 @@ class Prober:
         if verdict.verdict is ProbeVerdict.READY:
             self._starting.discard(key)
             serving = len(self._tasks) - len(self._starting) + len(self._starting) * self._cadence.start_counts
-            return max(self._cadence.serving_s, 0 if in_doubt else serving / self._cadence.serving_per_s)
+            pause_s = 0 if in_doubt else min(self._cadence.longest_s, serving / self._cadence.serving_per_s)
+            return max(self._cadence.serving_s, pause_s)
         self._starting.add(key)
         return max(self._cadence.starting_s, len(self._starting) / self._cadence.starting_per_s)
 

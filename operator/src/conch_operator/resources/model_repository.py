@@ -27,12 +27,13 @@ _COPYING = (
 
 def repository_annotations(server: RuntimeServer) -> dict[str, str]:
     """Return the annotations that hold the files."""
-    return {_annotation(path): content for path, content in server.repository.items()}
+    return {_annotation(number): content for number, content in enumerate(server.repository.values())}
 
 
 def repository_volumes(server: RuntimeServer) -> list[Object]:
     """Return the volumes on which each file has its path."""
-    held = ((path, f"metadata.annotations['{_annotation(path)}']") for path in server.repository)
+    fields = (f"metadata.annotations['{_annotation(number)}']" for number in range(len(server.repository)))
+    held = zip(server.repository, fields, strict=True)
     files = {"downwardAPI": {"items": [{"path": path, "fieldRef": {"fieldPath": field}} for path, field in held]}}
     if server.version_folder is None and server.image_folder is None:
         return [{"name": _VOLUME, **files}]
@@ -58,5 +59,6 @@ def repository_container(server: RuntimeServer, image: str, mounts: Sequence[Obj
     }
 
 
-def _annotation(path: str) -> str:
-    return f"repository.{GROUP}/{path.replace('/', '.')}"
+def _annotation(number: int) -> str:
+    """Return the annotation of a file; its path may hold more, and other, characters than a name of Kubernetes may."""
+    return f"{GROUP}/repository-{number}"

@@ -19,7 +19,7 @@ class NodeWait:
     lent_at_s: list[float] = field(default_factory=list)
     """When others have rested for it."""
     lenders: Set[ModelId] = frozenset()
-    """The models that may lend their room once they have nothing to do."""
+    """The models that might have lent their room in this time, once they had nothing to do."""
     hoped_since_s: float = 0.0
     """When the last of them came."""
 
@@ -27,7 +27,7 @@ class NodeWait:
         """Note which models may lend their room now."""
         if lenders - self.lenders:
             self.hoped_since_s = now_s
-        self.lenders = lenders
+        self.lenders |= lenders
 
     @property
     def room_comes(self) -> bool:

@@ -12,8 +12,6 @@ from testkit.waiting import eventually
 
 LATENCY_S = 0.1
 PATIENCE_S = 0.3
-FIRST_WORDS_S = 2.0
-"""What the reference promises; 50 calls one after another take more."""
 
 
 @pytest.fixture
