@@ -35,7 +35,6 @@ from conch_operator.kubernetes.api.lease import Leadership
 from conch_operator.kubernetes.assembly import Opened, leader_round, probe_client
 from conch_operator.kubernetes.leader_loop import LeaderLoop
 from conch_operator.kubernetes.pods.agent_client import Agents
-from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import ON_CLUSTER, Prober
 from conch_operator.probe.triton_request import bounded_client
@@ -134,10 +133,8 @@ class Operator:
             asker = probe_client(release, triton, await enter(TritonHttp()))
             prober = await enter(Prober(asker, changed.set, ON_CLUSTER, is_streaming=reader.is_streaming))
             demand = DemandBook(time.monotonic)
-            instance = settings.pod_name
-            opened = Opened(api, instance, agents, redis, reader, prober, background, demand, self._metrics)
-            status_writer = StatusWriter(api, instance, background)
-            one_round = leader_round(release, opened, leadership.fence, status_writer)
+            opened = Opened(api, settings.pod_name, agents, redis, reader, prober, background, demand, self._metrics)
+            one_round = leader_round(release, opened, leadership.fence)
             leader_loop = LeaderLoop(one_round, self._metrics, settings.round_s, changed, demand.holds)
             reader.subscribe(lambda _: leader_loop.changed())
             api.subscribe(leader_loop.changed)

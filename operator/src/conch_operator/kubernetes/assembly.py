@@ -114,7 +114,7 @@ def ports_of(release: ReleaseFile, opened: Opened, fence: int) -> LeaderPorts:
     return LeaderPorts(ports, engines, sources, autoscaler, residents, pooled, pool_pods)
 
 
-def leader_round(release: ReleaseFile, opened: Opened, fence: int, status_writer: StatusWriter) -> LeaderRound:
+def leader_round(release: ReleaseFile, opened: Opened, fence: int) -> LeaderRound:
     """Return a leader's round."""
     made = ports_of(release, opened, fence)
     return LeaderRound(
@@ -123,7 +123,7 @@ def leader_round(release: ReleaseFile, opened: Opened, fence: int, status_writer
         sources=made.sources,
         worker_pools=WorkerPools(opened.api, release, background=opened.background, instance=opened.instance),
         reconciler=Reconciler(made.ports, longest_withdrawal_s=WITHDRAWAL_S, background=opened.background),
-        status_writer=status_writer,
+        status_writer=StatusWriter(opened.api, opened.instance, opened.background),
         registry=opened.registry,
         autoscaler=made.autoscaler,
         residents=made.residents,

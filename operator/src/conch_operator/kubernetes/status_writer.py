@@ -93,8 +93,12 @@ class StatusWriter:
         while self._told and next(iter(self._told.values())) <= now_s - TOLD_FOR_S:
             del self._told[next(iter(self._told))]
         events, self._untold = self._untold, {}
-        new = {name: event for name, event in events.items() if name not in self._told}
-        said = await self._telling.run({name: partial(object_events.tell, self._api, new[name]) for name in new})
+        new = {
+            name: partial(object_events.tell, self._api, event)
+            for name, event in events.items()
+            if name not in self._told
+        }
+        said = await self._telling.run(new)
         self._told |= dict.fromkeys((name for name, is_there in said.items() if is_there), now_s)
 
     def _due(

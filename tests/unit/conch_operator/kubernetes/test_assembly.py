@@ -18,7 +18,6 @@ from conch_kit.triton.http_client import TritonHttp
 from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.assembly import Opened, leader_round, ports_of, probe_client
 from conch_operator.kubernetes.pods.agent_client import Agents
-from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import NoAnswer, Prober, Target
 from conch_operator.reconcile.calls_in_flight import AWAITED
@@ -83,7 +82,7 @@ def test_rounds_know_whose_models_they_serve_and_under_which_names(
     opened: Opened, watched: list[str], looked_at: tuple[str | None, ...], *, namespaced: bool
 ) -> None:
     told = release(watchNamespaces=watched, namespacedNames=namespaced)
-    one_round = leader_round(told, opened, 1, StatusWriter(opened.api, "operator-1"))
+    one_round = leader_round(told, opened, 1)
     assert (one_round.namespaces, one_round.namespaced_names) == (looked_at, namespaced)
 
 
