@@ -20,21 +20,25 @@ from testkit.engines.backend_stand_ins import install, parameter
 from testkit.servers.triton import RunningTriton, triton_server
 
 NAME = "chat.7b"
+_ANNOTATION = re.compile(r"metadata\.annotations\['(.+)'\]")
 
 
-def _made(kind: str) -> dict[str, Any]:
-    (found,) = [made for made in rendered("llm-api") if made["kind"] == kind]
-    return found
+def _template() -> dict[str, Any]:
+    (deployment,) = [made for made in rendered("llm-api") if made["kind"] == "Deployment"]
+    return deployment["spec"]["template"]
 
 
 def _prepare(image: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """Do what the init container does, with folders of this machine for its mounts."""
-    pod = _made("Deployment")["spec"]["template"]["spec"]
+    template = _template()
+    pod = template["spec"]
     (volume,) = [one for one in pod["volumes"] if one["name"] == "repository-files"]
-    for item in volume["configMap"]["items"]:
+    for item in volume["downwardAPI"]["items"]:
+        field = _ANNOTATION.fullmatch(item["fieldRef"]["fieldPath"])
+        assert field is not None, item
         file = folder / "files" / item["path"]
         file.parent.mkdir(parents=True)
-        file.write_text(_made("ConfigMap")["data"][item["key"]])
+        file.write_text(template["metadata"]["annotations"][field[1]])
     (container,) = [one for one in pod["initContainers"] if one["name"] == "repository"]
     *shell, _, _, _, name = container["command"]
     words = [*shell, str(image), str(folder / "files"), str(folder / "repository"), name]
