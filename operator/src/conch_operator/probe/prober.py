@@ -87,6 +87,9 @@ class Cadence:
     """Each engine that starts counts as this many that serve: somebody waits for it, so it goes first."""
     longest_s: float = 60.0
     """How long one that serves is not probed at most."""
+    vain_share: float = 0.05
+    """An engine of somebody else that does not answer is probed again after this share of how long it has not, and
+    after `serving_s` at most: perhaps nobody starts it."""
     patience: int = 2
     """Silences in a row after which an engine that has answered before counts as dead."""
     refusal_s: float = 5.0
@@ -198,7 +201,7 @@ class Prober:
                 if verdict.verdict is ProbeVerdict.READY:
                     self.answered(key)
                 self._changed()
-            await asyncio.sleep(self._pause_s(key, verdict, in_doubt=judge.in_doubt))
+            await asyncio.sleep(self._pause_s(key, verdict, judge))
 
     def _times_in_vain(self, target: Target) -> int:
         return 0 if target.engine is None else self._in_vain.get(target.engine, (0, 0.0))[0]
@@ -211,12 +214,15 @@ class Prober:
         elif verdict.verdict is ProbeVerdict.DEAD and in_vain:
             self._in_vain[target.engine] = self._times_in_vain(target) + 1, self._clock()
 
-    def _pause_s(self, key: Hashable, verdict: Probe, *, in_doubt: bool) -> float:
+    def _pause_s(self, key: Hashable, verdict: Probe, judge: "_Judge") -> float:
         if verdict.verdict is ProbeVerdict.READY:
             self._starting.discard(key)
             serving = len(self._tasks) - len(self._starting) + len(self._starting) * self._cadence.start_counts
-            pause_s = 0 if in_doubt else min(self._cadence.longest_s, serving / self._cadence.serving_per_s)
+            pause_s = 0 if judge.in_doubt else min(self._cadence.longest_s, serving / self._cadence.serving_per_s)
             return max(self._cadence.serving_s, pause_s)
+        if self._targets[key].engine is None:
+            pause_s = judge.in_vain_s * self._cadence.vain_share
+            return min(self._cadence.serving_s, max(self._cadence.starting_s, pause_s))
         self._starting.add(key)
         return max(self._cadence.starting_s, len(self._starting) / self._cadence.starting_per_s)
 
@@ -240,19 +246,27 @@ class _Judge:
         self._mute_since: float | None = None
         self._errs: tuple[Reason, float] | None = None
         """For which reason it gives errors alone, and since when."""
+        self._vain_since: float | None = None
 
     @property
     def in_doubt(self) -> bool:
         """Whether it has not answered the last time, or not as it should."""
         return self._silences > 0 or self._errs is not None
 
+    @property
+    def in_vain_s(self) -> float:
+        """Return how long ago the first probe was in vain after which none has been answered."""
+        return 0.0 if self._vain_since is None else self._clock() - self._vain_since
+
     def answered(self) -> Probe:
         """Return the verdict on an engine that has answered."""
         self.has_answered, self._silences, self._mute_since, self._errs = True, 0, None, None
+        self._vain_since = None
         return _READY
 
     def failed(self, error: NoAnswer) -> Probe:
         """Return the verdict on an engine that has not answered, or not as it should."""
+        self._vain_since = self._clock() if self._vain_since is None else self._vain_since
         if error.busy:  # who is full works
             return self.answered() if self.has_answered or self._is_streaming() else _failing(error)
         if error.silent:
