@@ -14,6 +14,8 @@ from testkit.kubernetes.object_history import history
 from testkit.kubernetes.operator_process import Plane, Process, plane
 from testkit.waiting import eventually
 
+FILE = "conch.dev/repository-0"
+"""The annotation of a pod that holds the first file of its Triton repository."""
 REWRITTEN_S = 10
 TRIES = 3
 """How fast the operator is shows in its fastest try: a machine that tests may stop for a moment."""
@@ -116,10 +118,15 @@ async def test_a_deleted_child_comes_back(world: Plane, tiny: str) -> None:
 
 
 async def test_an_edited_child_is_put_right(world: Plane, tiny: str) -> None:
-    world.namespace.kubectl("scale", "deployment", f"{tiny}-engine", "--replicas=3")
-    await eventually(
-        lambda: world.namespace.get("deployment", f"{tiny}-engine")["spec"]["replicas"] == 1, "1 replica", timeout_s=30
-    )
+    def spec() -> Any:
+        return world.namespace.get("deployment", f"{tiny}-engine")["spec"]
+
+    files = spec()["template"]["metadata"]["annotations"]
+    spoiled = json.dumps({"spec": {"replicas": 3, "template": {"metadata": {"annotations": {FILE: "spoiled"}}}}})
+    world.namespace.kubectl("patch", "deployment", f"{tiny}-engine", "--patch", spoiled)
+    await eventually(lambda: spec()["replicas"] == 1, "1 replica", timeout_s=30)
+    assert spec()["template"]["metadata"]["annotations"] == files
+    world.wait_ready(tiny)
 
 
 async def test_a_lost_registry_is_written_again(world: Plane, tiny: str) -> None:
