@@ -90,8 +90,8 @@ class Report:
             print(text, flush=True)
 
     def note(self, what: str, figure: str, most: str = "", *, holds: bool = True) -> None:
-        """Keep a figure, and whether it is within its bound."""
-        self.rows.append((what, figure, most))
+        """Keep a figure, and whether it is within its bound; what is missed is bold in the table."""
+        self.rows.append((what, figure if holds else f"**{figure}**", most))
         self.missed += [] if holds else [what]
         self.tell(f"| {what} | {figure} | {most} |{'' if holds else ' MISSED'}")
 
