@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from conch_contracts.names import LOADS_KEY, WAKES_KEY
 from conch_contracts.records import GatewayLoad, RoutingPolicy
 from conch_kit.redis.client import RedisClient
 from testkit.gateway.fakes import route
-from testkit.gateway.held_crowd import BODY, hold_crowd, until_held
+from testkit.gateway.held_crowd import BODY, first_byte, hold_crowd, send, until_held
 from testkit.gateway.process import ENGINES, FRAMES, Process, gateway_process
 from testkit.patient_redis import patient_redis
 
@@ -19,7 +20,8 @@ PATH = "/v1/chat/completions"
 STREAM = json.dumps({**json.loads(BODY), "stream": True}).encode()
 ASLEEP = route(wakes=True, engines_wanted=False, start_s=40.0, routing=RoutingPolicy(queue_wait_s=5.0))
 LIMIT_S = 240.0
-KIB = 1024
+HOLD_MAX = 200
+MIB = 2**20
 
 
 @asynccontextmanager
@@ -89,11 +91,30 @@ async def test_a_model_is_woken_by_a_call(tmp_path: Path) -> None:
         assert json.loads(body)["error"]["code"] == "model_not_found"
 
 
-async def test_a_crowd_that_is_held_takes_little_memory_and_none_of_it_is_lost(tmp_path: Path) -> None:
+async def test_one_more_than_may_be_held_is_refused_at_once(tmp_path: Path) -> None:
+    took_s = []
+    asleep = route(wakes=True, engines_wanted=False, start_s=600.0, hold_max=HOLD_MAX)
+    async with asyncio.timeout(LIMIT_S), gateway_process(tmp_path, asleep, engines=(), hold_s="600") as gateway:
+        callers = [await send(gateway) for _ in range(HOLD_MAX)]
+        await until_held(gateway, HOLD_MAX)
+        for _ in range(5):  # the fastest of them, since machines that test are busy
+            began = time.monotonic()
+            reader, writer = await send(gateway)
+            status, answered = await first_byte(reader)
+            assert status == b"429"
+            took_s.append(answered - began)
+            callers.append((reader, writer))
+        for _, writer in callers:
+            writer.transport.abort()
+    assert min(took_s) < 0.01
+
+
+async def test_ten_thousand_held_requests_take_little_memory_and_none_of_them_is_lost(tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT_S):
-        figures = await hold_crowd(tmp_path, requests=900, gateways=2, slots=900)
-    assert figures.answered == 900
-    assert figures.grown_bytes / 900 < 20 * KIB  # with what a gateway's first requests take; of 10,000 each has 13
+        figures = await hold_crowd(tmp_path, requests=10_000, gateways=3, slots=10_000)
+    print(f"{figures.grown_bytes / MIB:.0f} MiB; answered in {figures.waits_s[0]:.1f} to {figures.waits_s[-1]:.1f} s")
+    assert figures.answered == 10_000
+    assert figures.grown_bytes <= 200 * MIB
 
 
 async def test_held_requests_have_their_first_byte_soon_after_the_engine_is_there(tmp_path: Path) -> None:

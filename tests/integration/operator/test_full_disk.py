@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,15 +11,21 @@ from typing import Any
 import pytest
 
 from conch_contracts.cpu_runtime import Quantization
+from conch_operator.agent import graph_cache, pool_agent
 from conch_operator.agent.graph_cache import CACHE, GraphCache
+from conch_operator.agent.pod_server import PodServer
+from conch_operator.agent.settings import AgentSettings
 from conch_runtime_cpu.graphs.conversion import converted_decoder
 from conch_runtime_cpu.graphs.decoder_architecture import read_decoder_architecture
 from testkit.models.random_model import RandomModel, write_folder
+from testkit.waiting import eventually
 
 KIB = 1024
 DISK = 1024 * KIB
 """A graph of the model takes 111 KiB."""
 LEFT = 64 * KIB
+NOBODY = 2**22 + 1
+"""The number of a process that no kernel gives."""
 
 
 @pytest.fixture
@@ -54,3 +61,23 @@ async def test_a_full_disk_leaves_no_half_of_a_graph_and_what_is_not_in_makes_ro
     assert sorted(left.name for left in graphs.iterdir() if any(left.iterdir())) == ["in"]
     convert("next")
     assert any((graphs / "next").iterdir())
+
+
+async def test_the_agent_of_a_pool_makes_room(disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, processes = disk / CACHE.lstrip("/") / "out" / "graph", tmp_path / "proc"
+    processes.mkdir()
+    made.parent.mkdir(parents=True)
+    made.write_bytes(bytes(DISK - LEFT))
+
+    async def until_there_is_room(*_: object) -> None:
+        server = processes / str(NOBODY)
+        server.mkdir()
+        (server / "root").symlink_to(disk)
+        (server / "stat").write_text(f"{NOBODY} (tritonserver) S 1 " + "0 " * 17 + "100 0")
+        (server / "comm").write_text("tritonserver")
+        await eventually(lambda: not made.exists(), "room on the disk")
+
+    monkeypatch.setattr(pool_agent, "PodServer", partial(PodServer, processes=processes))
+    monkeypatch.setattr(pool_agent, "serve_until_told", until_there_is_room)
+    monkeypatch.setattr(graph_cache, "_LOOK_S", 0.01)
+    await pool_agent.run_pool_agent(AgentSettings(token_sha256="0" * 64))

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -39,6 +40,8 @@ from testkit.waiting import eventually
 
 POOL = PoolId("local/small")
 SPEC = EnginePoolSpec.model_validate({"memory": "1Gi", "maxLoad": "20s"})
+LATE_S = 20.0
+"""How long after its time a load that hangs may be seen to fail, with the start of its server before it."""
 FOLDER = EXAMPLE.parent / "tiny-reranker"
 
 
@@ -165,8 +168,10 @@ async def test_a_load_that_hangs_fails_in_time_and_holds_up_no_other_model(scene
     hanging.mkdir()
     (hanging / "model.safetensors").write_bytes(b"")
     os.mkfifo(hanging / "config.json")  # whoever reads it waits for a writer, who never comes
+    began = time.monotonic()
     await scene.acts(start=(component("one"), component("hangs", hanging)))
     await scene.are(one=RUNNING, hangs=BLOCKED)
+    assert SPEC.max_load <= time.monotonic() - began < SPEC.max_load + LATE_S
     fault = scene.seen["hangs"].fault
     assert fault is not None
     assert fault.reason is Reason.ENGINE_LOAD_FAILED

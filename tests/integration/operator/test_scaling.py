@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -18,6 +19,9 @@ from testkit.processes.conch_up import ConchUp, example_text, wait_until
 from .test_up import ask, status
 
 MODEL = ModelId("local/tiny-chat")
+CRASHES = 4
+LEAST_PAUSES_S = 1.2
+"""Of three that are 0.2, 0.4 and 0.8 s long, each of which is seen to begin and to end a moment late."""
 
 
 @pytest.fixture
@@ -62,13 +66,29 @@ def test_a_model_rests_when_nothing_happens_and_comes_back_for_a_request_and_for
         assert (ready["status"], ready["reason"], model["scaling"]["desired"]) == ("True", "ScaledToZero", 0)
         assert (route()["wakes"], route()["start_s"] > 0) == (True, True)
         gateway.says(held=1)
+        _, *pauses_s = [pause_before_a_start_that_crashes(conch) for _ in range(CRASHES)]
+        assert sum(pauses_s) > LEAST_PAUSES_S
+        wait_until(lambda: route().get("start_failed"), "word that it does not start")
+        assert answer(conch) == (503, "")
         wait_until(lambda: answers() == 1, "an engine for what is held", 120)
+        assert status(conch)["models"][0]["scaling"]["desired"] == 1
         assert ask(conch)
         gateway.says()
         wait_until(lambda: engines() == 0, "no engine again", 120)
         redis.hset(WAKES_KEY, MODEL, "99999999999")
         wait_until(lambda: answers() == 1, "an engine for the call", 120)
         assert status(conch)["models"][0]["scaling"]["reason"] == "Woken"
+
+
+def pause_before_a_start_that_crashes(conch: ConchUp) -> float:
+    """Wait for the next start of an engine and end it at once; return how long that took."""
+    began = time.monotonic()
+    wait_until(lambda: conch.named("tritonserver"), "a start", 60)
+    pause_s = time.monotonic() - began
+    (server,) = conch.named("tritonserver")
+    server.kill()
+    wait_until(lambda: not server.is_running(), "its end", 60)
+    return pause_s
 
 
 def answer(conch: ConchUp) -> tuple[int, str]:

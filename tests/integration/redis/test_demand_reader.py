@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Collection
 from itertools import count
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from conch_contracts.conditions import Condition, ConditionType, Reason
@@ -26,6 +27,7 @@ from testkit.builders.records import route
 from testkit.clock import FakeClock
 
 TINY = ModelId("local/tiny")
+IDLE_AFTER_S = 60.0
 
 
 def record(sequence: int, held: int) -> str:
@@ -80,29 +82,37 @@ async def test_what_cannot_be_read_is_not_taken_for_all(client: RedisClient) -> 
     assert book.of(TINY, {"g"}).sequences == 1
 
 
-async def test_a_redis_that_was_emptied_takes_no_engine_away_for_a_whole_window(client: RedisClient) -> None:
+@pytest.mark.parametrize(
+    ("engines", "least", "window_s"),
+    [(2, 1, LEAST_WINDOW_S), (1, 0, IDLE_AFTER_S)],
+    ids=["to fewer", "to rest"],
+)
+async def test_a_redis_that_was_emptied_takes_no_engine_away_for_a_whole_window(
+    client: RedisClient, engines: int, least: int, window_s: float
+) -> None:
     clock, sequences = FakeClock(), count(1)
     book = DemandBook(clock)
-    reader, scaler = DemandReader(client, book), EngineScaler(2, clock(), StartTimes([20.0]))
-    bounds = Bounds(least=1, most=2, slots=10, target=0.7, idle_after_s=60.0)
+    reader, scaler = DemandReader(client, book), EngineScaler(engines, clock(), StartTimes([20.0]))
+    bounds = Bounds(least=least, most=2, slots=10, target=0.7, idle_after_s=IDLE_AFTER_S)
 
     async def look() -> int:
         clock.advance(1)
         await reader.refresh()
-        return scaler.decide(book.of(TINY, {"g"}), bounds, EnginesSeen(scaler.desired), clock())
+        seen = EnginesSeen(scaler.desired, drained=scaler.draining)
+        return scaler.decide(book.of(TINY, {"g"}), bounds, seen, clock())
 
     async def lives(seconds: float) -> int:
         for _ in range(int(seconds)):
             await client.execute("HSET", LOADS_KEY, "g", record(next(sequences), 0))
-            engines = await look()
-        return engines
+            left = await look()
+        return left
 
-    assert await lives(LEAST_WINDOW_S - 10) == 2
+    assert await lives(window_s - 10) == engines
     await client.execute("FLUSHALL")
-    assert await look() == 2
+    assert await look() == engines
     assert not book.of(TINY, {"g"}).complete
-    assert await lives(LEAST_WINDOW_S - 2) == 2
-    assert await lives(5) == 1
+    assert await lives(window_s - 2) == engines
+    assert await lives(5) == engines - 1
 
 
 async def test_a_wish_leads_to_an_engine_with_the_record_of_its_gateway(client: RedisClient) -> None:

@@ -118,6 +118,22 @@ async def acts(proxy: ApiProxy, name: str, since_s: float) -> tuple[Call, Call]:
     return lease, scaling
 
 
+async def dies_with_a_wish(world: Plane, proxy: ApiProxy, operator: Process, name: str) -> float:
+    """Kill an operator that has heard a wish, while its call that scales has no answer; return when that was."""
+    engine = f"/deployments/{name}-engine"
+    proxy.rule = lambda method, path: NO_ANSWER if path.endswith(engine) else None
+
+    def tried() -> bool:
+        return any(call.path.endswith(engine) and call.status == NO_ANSWER for call in list(proxy.calls))
+
+    wish(world, name)
+    await eventually(tried, "the call that scales the model", timeout_s=30)
+    await asyncio.to_thread(operator.kill)
+    killed_s = time.monotonic()
+    proxy.rule = lambda method, path: None
+    return killed_s
+
+
 @pytest.mark.parametrize("status", [NO_ANSWER, 503])
 async def test_a_wish_while_the_api_server_is_away_is_kept_until_it_is_back(
     world: Plane, proxy: ApiProxy, names: Iterator[str], status: int
@@ -152,9 +168,7 @@ async def test_an_operator_that_was_killed_acts_on_a_wish_when_it_is_back(
         while len(took_s) < TRIES and min(took_s, default=ACTS_S) >= ACTS_S:
             name = next(names)
             await rests(world, name, operator)
-            await asyncio.to_thread(operator.kill)
-            killed_s = time.monotonic()
-            wish(world, name)
+            killed_s = await dies_with_a_wish(world, proxy, operator, name)
             await asyncio.to_thread(operator.start)
             lease, scaling = await acts(proxy, name, killed_s)
             assert lease.at_s - killed_s < LeaseTimes().duration_s, "it has not waited for its own Lease to end"

@@ -1,12 +1,7 @@
-"""Many requests that wait for one engine, in one gateway or several: what they take, and how soon they go.
-
-`PYTHONPATH=tests/support python -m testkit.gateway.held_crowd 10000 3` measures a crowd that is too large for a test.
-"""
+"""Many requests that wait for one engine, in one gateway or several: what they take, and how soon they go."""
 
 import asyncio
 import json
-import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
@@ -52,10 +47,10 @@ async def hold_crowd(folder: Path, requests: int, gateways: int, slots: int) -> 
         callers = []
         for start in range(0, requests, STEP):
             places = range(start, min(requests, start + STEP))
-            callers += await asyncio.gather(*(_send(running[place % gateways]) for place in places))
+            callers += await asyncio.gather(*(send(running[place % gateways]) for place in places))
             await until_held(first, len(callers))
         grown = _memory(running) - before
-        waits = [asyncio.create_task(_first_byte(reader)) for reader, _ in callers]
+        waits = [asyncio.create_task(first_byte(reader)) for reader, _ in callers]
         engines = (Engine(grpc=EngineAddress("e:1"), slots=slots),)
         began = time.monotonic()
         await first.registry.publish({asleep.model_id: (asleep, engines)})
@@ -76,6 +71,22 @@ async def until_held(gateway: Process, count: int) -> None:
             await asyncio.sleep(0.01)
 
 
+async def send(gateway: Process) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Send one request on a connection of its own."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(BODY)}\r\n\r\n"
+    writer.write(head.encode() + BODY)
+    return reader, writer
+
+
+async def first_byte(reader: asyncio.StreamReader) -> tuple[bytes, float]:
+    """Return the status of an answer, empty where there is none, and when its first line was there."""
+    with suppress(ConnectionError):
+        line = await reader.readline()
+        return line.split(b" ")[1], time.monotonic()
+    return b"", time.monotonic()
+
+
 def _memory(gateways: Sequence[Process]) -> int:
     """Return what the gateways take; each is below a process that ends it with the test."""
     found = 0
@@ -83,30 +94,3 @@ def _memory(gateways: Sequence[Process]) -> int:
         root = psutil.Process(gateway.process.pid)
         found += sum(each.memory_info().rss for each in (root, *root.children(recursive=True)))
     return found
-
-
-async def _send(gateway: Process) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(BODY)}\r\n\r\n"
-    writer.write(head.encode() + BODY)
-    return reader, writer
-
-
-async def _first_byte(reader: asyncio.StreamReader) -> tuple[bytes, float]:
-    with suppress(ConnectionError):
-        line = await reader.readline()
-        return line.split(b" ")[1], time.monotonic()
-    return b"", time.monotonic()
-
-
-async def _main() -> None:
-    requests, gateways = map(int, sys.argv[1:])
-    with tempfile.TemporaryDirectory() as folder:
-        figures = await hold_crowd(Path(folder), requests, gateways, requests)
-    share = figures.grown_bytes / requests / 1024
-    print(f"{figures.answered} of {requests} answered; {figures.grown_bytes / 2**20:.0f} MiB, {share:.1f} KiB each")
-    print(f"first byte after {figures.waits_s[0]:.3f} to {figures.waits_s[-1]:.3f} s")
-
-
-if __name__ == "__main__":
-    asyncio.run(_main())
