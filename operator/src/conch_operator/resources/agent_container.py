@@ -3,6 +3,7 @@
 from typing import Any
 
 from conch_contracts.names import AGENT_PORT
+from conch_operator.agent.settings import FolderAgentSettings
 from conch_operator.model_folder.reader import needs_of
 from conch_operator.resources.container_resources import REPORTING, resources_beside
 from conch_operator.resources.source_volume import SourceVolume
@@ -12,22 +13,25 @@ from conch_operator.state import DesiredModel
 Object = dict[str, Any]
 
 AGENT = "agent"
+_DEFAULTS = {name: field.default for name, field in FolderAgentSettings.model_fields.items()}
 
 
 def agent_container(model: DesiredModel, source: SourceVolume, settings: EngineSettings, token_hash: str) -> Object:
     """Return the container; as a sidecar it outlives the engine's. `token_hash`: of what the operator asks it with."""
     needs = needs_of(model.deployment.spec)
+    flags = {
+        "needs_weights": needs.weights,
+        "takes_onnx": needs.onnx,
+        "needs_speech": needs.speech,
+        "needs_config": needs.config,
+        "needs_template": needs.template,
+        "downloads": bool(source.download_mounts),
+    }
     env = {
         "CONCH_FOLDER": source.agent_folder,
         "CONCH_SHOWN_FOLDER": source.engine_folder,
-        "CONCH_PORT": str(AGENT_PORT),
         "CONCH_TOKEN_SHA256": token_hash,
-        "CONCH_NEEDS_WEIGHTS": str(needs.weights).lower(),
-        **({"CONCH_TAKES_ONNX": "true"} if needs.onnx else {}),
-        **({"CONCH_NEEDS_SPEECH": "true"} if needs.speech else {}),
-        "CONCH_NEEDS_CONFIG": str(needs.config).lower(),
-        "CONCH_NEEDS_TEMPLATE": str(needs.template).lower(),
-        **({"CONCH_DOWNLOADS": "true"} if source.download_mounts else {}),
+        **{f"CONCH_{name.upper()}": str(said).lower() for name, said in flags.items() if said is not _DEFAULTS[name]},
     }
     probe = {"httpGet": {"path": "/livez", "port": AGENT_PORT}, "timeoutSeconds": 5}
     return {

@@ -7,7 +7,6 @@ the same way without being sent until its time comes, so that no caller can make
 """
 
 import asyncio
-import json
 import logging
 import random
 import re
@@ -16,6 +15,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import orjson
@@ -47,7 +48,7 @@ _PATCHES = {"fieldManager": OPERATOR, "fieldValidation": "Ignore"}
 """Unknown fields are left out in silence: to warn of them, which nobody reads, the server parses a patch twice."""
 _ATTEMPTS = 4
 _LONGEST_PAUSE_S = 10.0
-_MOMENT = re.compile(r'"(lastTransitionTime|eventTime)": "[^"]*"')
+_MOMENT = re.compile(rb'"(lastTransitionTime|eventTime)":"[^"]*"')
 """What differs between two attempts at one and the same write."""
 
 
@@ -250,7 +251,7 @@ class KubernetesApi:
     ) -> Object:
         if self._attempts is None:
             return await self._call(method, path, body=body, query=query, headers=headers)
-        what = method, path, hash(_MOMENT.sub("", json.dumps(body, sort_keys=True)))
+        what = method, path, hash(_MOMENT.sub(b"", orjson.dumps(body, option=orjson.OPT_SORT_KEYS)))
         if (obstacle := self._attempts.obstacle(what)) is not None:
             raise obstacle.with_traceback(None)  # else it would grow with each time
         try:
@@ -369,7 +370,17 @@ async def _configuration() -> Configuration:
         except (ConfigException, OSError) as error:
             raise StartupError(f"This is no pod of a cluster, and KUBECONFIG names none: {error}") from error
     settings.connection_pool_maxsize = 0  # without a limit: each watch keeps a connection
+    settings.proxy = settings.proxy or _proxy_to(settings.host)
+    settings.client_session_kwargs = {"trust_env": False}
     return settings
+
+
+def _proxy_to(address: str) -> str | None:
+    """Return the proxy that the environment names for an address: a session that trusts it looks for each call anew."""
+    url = urlsplit(address)
+    if url.hostname is None or proxy_bypass(url.hostname):
+        return None
+    return getproxies().get(url.scheme)
 
 
 def _message(text: str) -> str:
