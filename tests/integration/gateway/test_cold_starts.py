@@ -11,6 +11,7 @@ from pathlib import Path
 from conch_contracts.names import LOADS_KEY, WAKES_KEY
 from conch_contracts.records import GatewayLoad, RoutingPolicy
 from conch_kit.redis.client import RedisClient
+from conch_kit.registry.liveness import EXPIRY_S
 from testkit.gateway.fakes import route
 from testkit.gateway.held_crowd import BODY, first_byte, hold_crowd, send, until_held
 from testkit.gateway.process import ENGINES, FRAMES, Process, gateway_process
@@ -54,7 +55,9 @@ async def test_what_is_held_outlives_redis_and_the_wish_is_said_again(tmp_path: 
     async with _asleep(tmp_path, hold_status_s="0.05", hold_comment_s="0.05") as (gateway, _):
         asked = [asyncio.create_task(gateway.post(PATH, body)) for body in (BODY, STREAM)]
         await until_held(gateway, 2)
-        gateway.redis.restart()
+        gateway.redis.kill()
+        await asyncio.sleep(EXPIRY_S + 1)  # so long that whatever is not heard of any more would have expired
+        gateway.redis.start()
         await until_held(gateway, 2)
         assert not any(task.done() for task in asked)
         await _wake(gateway)
