@@ -19,6 +19,9 @@ from cluster.shell import Shell, Word
 
 _POLL_S = 0.1
 _NAMED_S = 0.01
+_GOGC = "400"
+"""How much garbage Go's components may leave, in percent of what they need. They share the machine's cores with what is
+tested: with Go's own 100, a fifth of the API server's time went into collecting it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +32,6 @@ class Machine:
     shell: Shell
     started: list[subprocess.Popen[bytes]] = field(default_factory=list, compare=False)
     """What this object has started, for who waits for their ends; the node's processes outlive the command."""
-    garbage_percent: int = 400
-    """How much garbage Go's components may leave, of what they need (GOGC). They share the machine's cores with what is
-    tested: with Go's own 100, a fifth of the API server's time went into collecting it."""
 
     def alive(self, name: str) -> int:
         """Return the process id of a component, 0 without one."""
@@ -69,7 +69,7 @@ class Machine:
                 stderr=log,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                env={**self.shell.environment, "GOGC": str(self.garbage_percent)},
+                env={**self.shell.environment, "GOGC": _GOGC},
             )
         self.started.append(process)
         while not self.alive(name) and process.poll() is None:

@@ -20,8 +20,6 @@ from cluster.settings import Settings
 from cluster.shell import Shell
 
 NODES = 10
-GARBAGE_PERCENT = 1600
-"""How much garbage its programs may leave: with a node's 400, a fourteenth of the API server's time went into it."""
 _COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 _NEEDED = ("etcd", "kube-apiserver")
 _PROGRAMS = {"ip": "iproute2", "unshare": "util-linux", "zstd": "zstd", "openssl": "openssl"}
@@ -40,7 +38,7 @@ def played_cluster(settings: Settings, shell: Shell, options: Sequence[str] = ()
     Raises ClusterUnavailable where this network is not ours alone, and where a binary cannot be had.
     """
     layout = Layout(settings.home)
-    machine = Machine(layout, shell.with_variables(HOME=str(settings.home)), garbage_percent=GARBAGE_PERCENT)
+    machine = Machine(layout, shell.with_variables(HOME=str(settings.home)))
     _take_network(shell)
     for folder in (layout.bin, layout.pki, layout.log):
         folder.mkdir(parents=True, exist_ok=True)
