@@ -170,10 +170,10 @@ async def watched_server(folder: Path, patch: pytest.MonkeyPatch) -> AsyncIterat
         yield server
 
 
-def use_server(port: int, folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Let the client find an API server on this port, as $KUBECONFIG would."""
+def use_server(port: int, folder: Path, patch: pytest.MonkeyPatch, **cluster: str) -> None:
+    """Let the client find an API server on this port, as $KUBECONFIG would that says this of its cluster besides."""
     named = {
-        "cluster": {"server": f"http://127.0.0.1:{port}"},
+        "cluster": {"server": f"http://127.0.0.1:{port}", **cluster},
         "user": {"token": "t"},
         "context": {"cluster": "c", "user": "c"},
     }

@@ -1,4 +1,4 @@
-"""The Kubernetes API in the few calls that the operator makes; the only module that knows its client library.
+"""The Kubernetes API in the few calls that the operator makes; it and `configuration` alone know the client library.
 
 Objects go in and come out as JSON. Every call has a deadline, a watch one for silence. A busy server (429) is obeyed
 and asked again; everything else that fails is an ApiError, and what it means is for the caller to say. Writes pass a
@@ -15,19 +15,15 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import orjson
-from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.client import ApiClient
 from kubernetes.aio.client.rest import RESTResponse
-from kubernetes.aio.config import load_incluster_config, load_kube_config
-from kubernetes.aio.config.config_exception import ConfigException
 
 from conch_contracts.names import OPERATOR
-from conch_kit.settings import StartupError
 from conch_operator.kubernetes.api.backoff import Attempts
+from conch_operator.kubernetes.api.configuration import read_configuration
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.api.object_selection import Event, Listed, ObjectSelection
 
@@ -82,7 +78,7 @@ class KubernetesApi:
         self._unlisted: set[str] = set()
 
     async def __aenter__(self) -> Self:
-        self._client = ApiClient(await _configuration())
+        self._client = ApiClient(await read_configuration())
         return self
 
     async def __aexit__(
@@ -356,31 +352,9 @@ def _object(text: str) -> Object:
 
 
 def _no_answer(error: Exception) -> ApiError:
+    if isinstance(error, aiohttp.ClientResponseError):  # its text has the proxy's URL, which may hold a password
+        return ApiError(0, f"the proxy before the API server answers {error.status} {error.message}")
     return ApiError(0, f"the API server does not answer: {str(error) or type(error).__name__}")
-
-
-async def _configuration() -> Configuration:
-    """Return how to reach the API server: as the pod that we run in, else as $KUBECONFIG says."""
-    settings = Configuration()
-    try:
-        load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
-    except ConfigException:
-        try:
-            await load_kube_config(client_configuration=settings)  # type: ignore[no-untyped-call]
-        except (ConfigException, OSError) as error:
-            raise StartupError(f"This is no pod of a cluster, and KUBECONFIG names none: {error}") from error
-    settings.connection_pool_maxsize = 0  # without a limit: each watch keeps a connection
-    settings.proxy = settings.proxy or _proxy_to(settings.host)
-    settings.client_session_kwargs = {"trust_env": False}
-    return settings
-
-
-def _proxy_to(address: str) -> str | None:
-    """Return the proxy that the environment names for an address: a session that trusts it looks for each call anew."""
-    url = urlsplit(address)
-    if url.hostname is None or proxy_bypass(url.hostname):
-        return None
-    return getproxies().get(url.scheme)
 
 
 def _message(text: str) -> str:
