@@ -80,16 +80,17 @@ class Cadence:
     starting_s: float = 0.04
     serving_s: float = 3.0
     starting_per_s: float = 250.0
-    """So many probes of engines that start there are in a second at most: of many each is probed less often."""
+    """So many probes of engines that start there are in a second at most: of many each is probed less often. So it is
+    with those of somebody else that do not answer."""
     serving_per_s: float = 30.0
     """Likewise of engines that serve, but for those whose last probe was in vain."""
     start_counts: float = 20.0
-    """Each engine that starts counts as this many that serve: somebody waits for it, so it goes first."""
+    """Each engine of ours that starts counts as this many that serve: somebody waits for it, so it goes first."""
     longest_s: float = 60.0
     """How long one that serves is not probed at most."""
-    vain_share: float = 0.05
-    """An engine of somebody else that does not answer is probed again after this share of how long it has not, and
-    after `serving_s` at most: perhaps nobody starts it."""
+    unanswered_share: float = 0.05
+    """One of somebody else that does not answer is probed again after this share of the time for which it has not, but
+    after `serving_s` at the latest, unless there are many: perhaps nobody starts it any more."""
     patience: int = 2
     """Silences in a row after which an engine that has answered before counts as dead."""
     refusal_s: float = 5.0
@@ -145,6 +146,9 @@ class Prober:
         self._targets: dict[Hashable, Target] = {}
         self._verdicts: dict[Hashable, Probe] = {}
         self._starting: set[Hashable] = set()
+        """Engines of ours that do not answer yet."""
+        self._unanswering: set[Hashable] = set()
+        """Those of somebody else that do not."""
         self._in_vain: dict[EngineName, tuple[int, float]] = {}
         """How often engines were started in vain since they answered last, and when that was last seen."""
 
@@ -167,6 +171,7 @@ class Prober:
             self._tasks.pop(key).cancel()
             self._verdicts.pop(key, None)
             self._starting.discard(key)
+            self._unanswering.discard(key)
         self._targets = {}
         self.add_targets(targets)
         if self._in_vain:
@@ -201,7 +206,7 @@ class Prober:
                 if verdict.verdict is ProbeVerdict.READY:
                     self.answered(key)
                 self._changed()
-            await asyncio.sleep(self._pause_s(key, verdict, judge))
+            await asyncio.sleep(self._pause_s(key, target, verdict, judge))
 
     def _times_in_vain(self, target: Target) -> int:
         return 0 if target.engine is None else self._in_vain.get(target.engine, (0, 0.0))[0]
@@ -214,17 +219,18 @@ class Prober:
         elif verdict.verdict is ProbeVerdict.DEAD and in_vain:
             self._in_vain[target.engine] = self._times_in_vain(target) + 1, self._clock()
 
-    def _pause_s(self, key: Hashable, verdict: Probe, judge: "_Judge") -> float:
+    def _pause_s(self, key: Hashable, target: Target, verdict: Probe, judge: "_Judge") -> float:
+        cadence = self._cadence
+        foreign = target.named_in is not None
+        waiting = self._unanswering if foreign else self._starting
         if verdict.verdict is ProbeVerdict.READY:
-            self._starting.discard(key)
-            serving = len(self._tasks) - len(self._starting) + len(self._starting) * self._cadence.start_counts
-            pause_s = 0 if judge.in_doubt else min(self._cadence.longest_s, serving / self._cadence.serving_per_s)
-            return max(self._cadence.serving_s, pause_s)
-        if self._targets[key].engine is None:
-            pause_s = judge.in_vain_s * self._cadence.vain_share
-            return min(self._cadence.serving_s, max(self._cadence.starting_s, pause_s))
-        self._starting.add(key)
-        return max(self._cadence.starting_s, len(self._starting) / self._cadence.starting_per_s)
+            waiting.discard(key)
+            serving = len(self._tasks) - len(self._starting) + len(self._starting) * cadence.start_counts
+            pause_s = 0 if judge.in_doubt else min(cadence.longest_s, serving / cadence.serving_per_s)
+            return max(cadence.serving_s, pause_s)
+        waiting.add(key)
+        share_s = min(cadence.serving_s, judge.unanswered_s * cadence.unanswered_share) if foreign else 0.0
+        return max(cadence.starting_s, share_s, len(waiting) / cadence.starting_per_s)
 
 
 _READY = Probe(ProbeVerdict.READY, Reason.READY)
@@ -246,7 +252,7 @@ class _Judge:
         self._mute_since: float | None = None
         self._errs: tuple[Reason, float] | None = None
         """For which reason it gives errors alone, and since when."""
-        self._vain_since: float | None = None
+        self._unanswered_since: float | None = None
 
     @property
     def in_doubt(self) -> bool:
@@ -254,19 +260,20 @@ class _Judge:
         return self._silences > 0 or self._errs is not None
 
     @property
-    def in_vain_s(self) -> float:
-        """Return how long ago the first probe was in vain after which none has been answered."""
-        return 0.0 if self._vain_since is None else self._clock() - self._vain_since
+    def unanswered_s(self) -> float:
+        """Return for how long it has answered nothing; 0 after an answer."""
+        return 0.0 if self._unanswered_since is None else self._clock() - self._unanswered_since
 
     def answered(self) -> Probe:
         """Return the verdict on an engine that has answered."""
         self.has_answered, self._silences, self._mute_since, self._errs = True, 0, None, None
-        self._vain_since = None
+        self._unanswered_since = None
         return _READY
 
     def failed(self, error: NoAnswer) -> Probe:
         """Return the verdict on an engine that has not answered, or not as it should."""
-        self._vain_since = self._clock() if self._vain_since is None else self._vain_since
+        if self._unanswered_since is None:
+            self._unanswered_since = self._clock()
         if error.busy:  # who is full works
             return self.answered() if self.has_answered or self._is_streaming() else _failing(error)
         if error.silent:

@@ -320,11 +320,10 @@ class ByModel:
 async def test_of_many_engines_that_start_each_is_probed_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses = Pauses(monkeypatch)
     refusing = ByModel({TARGET.model: REFUSED})
-    ours = replace(TARGET, engine=EngineName("one-engine-0"))
     async with Prober(refusing, lambda: None, Cadence(starting_s=0.1, starting_per_s=40)) as prober:
-        prober.set_targets({"one": ours})
+        prober.set_targets({"one": TARGET})
         await eventually(lambda: pauses.made(0.1) > 3, "a probe each 0.1 s")
-        prober.set_targets({f"{number}": ours for number in range(8)})
+        prober.set_targets({f"{number}": TARGET for number in range(8)})
         await eventually(lambda: pauses.made(0.2) > 3, "a probe each 0.2 s")
         prober.set_targets({})
     assert pauses.longest == 0.2
@@ -335,9 +334,10 @@ async def test_an_engine_of_somebody_else_is_probed_ever_less_often_while_it_doe
 ) -> None:
     pauses, clock = Pauses(monkeypatch), FakeClock()
     engine = ByModel({TARGET.model: UNREACHABLE})
-    cadence = Cadence(starting_s=0.1, serving_s=3.0, vain_share=0.05)
+    cadence = Cadence(starting_s=0.1, serving_s=3.0, unanswered_share=0.05, starting_per_s=40)
+    foreign = replace(TARGET, named_in="ns")
     async with Prober(engine, lambda: None, cadence, clock=clock) as prober:
-        prober.set_targets({"it": TARGET})
+        prober.set_targets({"it": foreign})
         await eventually(lambda: pauses.made(0.1) > 3, "a probe each 0.1 s at first")
         clock.advance(20.0)
         await eventually(lambda: pauses.made(1.0) > 3, "a probe each second after 20 s")
@@ -348,8 +348,11 @@ async def test_an_engine_of_somebody_else_is_probed_ever_less_often_while_it_doe
         engine.answers[TARGET.model] = UNREACHABLE
         before = pauses.made(0.1)
         await eventually(lambda: pauses.made(0.1) > before + 3, "a probe each 0.1 s once more")
+        assert pauses.longest == 3.0
+        prober.add_targets(dict.fromkeys(range(199), foreign))
+        await eventually(lambda: pauses.made(5.0) > 200, "a probe of each of 200 in 5 s")
         prober.set_targets({})
-    assert pauses.longest == 3.0
+    assert pauses.longest == 5.0
 
 
 async def test_of_many_engines_that_serve_each_is_probed_less_often_but_those_in_doubt(
@@ -368,6 +371,6 @@ async def test_of_many_engines_that_serve_each_is_probed_less_often_but_those_in
         await eventually(lambda: pauses.made(3.0) > before + 5, "probes of the silent one each 3 s")
         assert prober.verdict("doubtful").verdict is ProbeVerdict.READY
         engines.answers["starting"] = REFUSED
-        prober.add_targets({"starting": replace(TARGET, model="starting", engine=EngineName("one-engine-0"))})
+        prober.add_targets({"starting": replace(TARGET, model="starting")})
         await eventually(lambda: pauses.made(7.0) > 20, "ten that serve and one that starts, as four, in 7 s")
         prober.set_targets({})
