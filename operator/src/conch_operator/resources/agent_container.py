@@ -14,6 +14,7 @@ Object = dict[str, Any]
 
 AGENT = "agent"
 _DEFAULTS = {name: field.default for name, field in FolderAgentSettings.model_fields.items()}
+"""What the agent takes for granted. Pods do not say it: the API server keeps account of each field of each pod."""
 
 
 def agent_container(model: DesiredModel, source: SourceVolume, settings: EngineSettings, token_hash: str) -> Object:

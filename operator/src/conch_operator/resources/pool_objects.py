@@ -158,12 +158,11 @@ def _pod(pool: PoolObject, image: str, settings: EngineSettings, tokens: AgentTo
 
 def _agent(settings: EngineSettings, token_hash: str) -> Object:
     probe = {"httpGet": {"path": "/livez", "port": AGENT_PORT}, "timeoutSeconds": 5}
-    env = {"CONCH_TOKEN_SHA256": token_hash, "CONCH_PORT": str(AGENT_PORT)}
     return {
         "name": AGENT,
         "image": settings.agent_image,
         "command": ["conch-engine-agent", "pool"],
-        "env": [{"name": name, "value": value} for name, value in env.items()],
+        "env": [{"name": "CONCH_TOKEN_SHA256", "value": token_hash}],
         "ports": [{"name": "agent", "containerPort": AGENT_PORT}],
         "resources": resources_beside(REPORTING, settings),
         "startupProbe": probe | {"periodSeconds": 1, "failureThreshold": 60},

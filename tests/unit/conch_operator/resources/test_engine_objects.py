@@ -4,14 +4,18 @@ After a change that is meant, make them again: PYTHONPATH=tests/support python
 tests/unit/conch_operator/resources/test_engine_objects.py
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import yaml
 
 from conch_kit.addresses.rules import AddressRules
+from conch_kit.settings import load
+from conch_operator.agent.settings import FolderAgentSettings
+from conch_operator.model_folder.reader import needs_of
+from conch_operator.resources.agent_container import AGENT
 from conch_operator.resources.download_container import download_container
 from conch_operator.resources.engine_objects import make_engine_objects
 from conch_operator.resources.source_volume import source_volume
@@ -24,7 +28,18 @@ _GOLDEN = Path(__file__).parent / "golden"
 @pytest.mark.parametrize("name", SPECS)
 def test_a_runtime_is_rendered_as_before(name: str) -> None:
     golden = (_GOLDEN / f"{name}.yaml").read_text()
-    assert list(yaml.safe_load_all(golden)) == json.loads(json.dumps(rendered(name))), f"see {__file__}"
+    assert list(yaml.safe_load_all(golden)) == orjson.loads(orjson.dumps(rendered(name))), f"see {__file__}"
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_an_agent_understands_what_it_is_not_told(name: str) -> None:
+    pod = _deployment(name)["spec"]["template"]["spec"]
+    (agent,) = [one for one in [*pod["initContainers"], *pod["containers"]] if one["name"] == AGENT]
+    told = load(FolderAgentSettings, {one["name"]: one["value"] for one in agent["env"]})
+    needs = needs_of(desired_model(name, **SPECS[name]).deployment.spec)
+    assert (told.needs_weights, told.needs_config, told.needs_template) == (needs.weights, needs.config, needs.template)
+    assert (told.takes_onnx, told.needs_speech) == (needs.onnx, needs.speech)
+    assert told.port == agent["ports"][0]["containerPort"]
 
 
 @pytest.mark.parametrize("name", SPECS)
