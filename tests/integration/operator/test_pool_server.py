@@ -40,7 +40,7 @@ from testkit.waiting import eventually
 
 POOL = PoolId("local/small")
 SPEC = EnginePoolSpec.model_validate({"memory": "1Gi", "maxLoad": "20s"})
-LATE_S = 20.0
+LATE_S = 40.0
 """How long after its time a load that hangs may be seen to fail, with the start of its server before it."""
 FOLDER = EXAMPLE.parent / "tiny-reranker"
 

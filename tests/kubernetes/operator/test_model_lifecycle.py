@@ -121,11 +121,12 @@ async def test_an_edited_child_is_put_right(world: Plane, tiny: str) -> None:
     def spec() -> Any:
         return world.namespace.get("deployment", f"{tiny}-engine")["spec"]
 
-    files = spec()["template"]["metadata"]["annotations"]
+    annotations = spec()["template"]["metadata"]["annotations"]
+    assert FILE in annotations
     spoiled = json.dumps({"spec": {"replicas": 3, "template": {"metadata": {"annotations": {FILE: "spoiled"}}}}})
     world.namespace.kubectl("patch", "deployment", f"{tiny}-engine", "--patch", spoiled)
     await eventually(lambda: spec()["replicas"] == 1, "1 replica", timeout_s=30)
-    assert spec()["template"]["metadata"]["annotations"] == files
+    assert spec()["template"]["metadata"]["annotations"] == annotations
     world.wait_ready(tiny)
 
 

@@ -119,17 +119,18 @@ async def acts(proxy: ApiProxy, name: str, since_s: float) -> tuple[Call, Call]:
 
 
 async def dies_with_a_wish(world: Plane, proxy: ApiProxy, operator: Process, name: str) -> float:
-    """Kill an operator that has heard a wish, while its call that scales has no answer; return when that was."""
+    """Kill an operator that has heard a wish, while none of its writes for it has an answer; return when that was."""
     engine = f"/deployments/{name}-engine"
-    proxy.rule = lambda method, path: NO_ANSWER if path.endswith(engine) else None
+    proxy.rule = lambda method, path: NO_ANSWER if path.endswith((engine, f"/{name}/status")) else None
 
     def tried() -> bool:
-        return any(call.path.endswith(engine) and call.status == NO_ANSWER for call in list(proxy.calls))
+        return any(call.path.endswith(engine) and call.status == NO_ANSWER for call in proxy.writes())
 
     wish(world, name)
     await eventually(tried, "the call that scales the model", timeout_s=30)
     await asyncio.to_thread(operator.kill)
     killed_s = time.monotonic()
+    assert world.namespace.get("modeldeployment", name)["status"]["scaling"]["desired"] == 0
     proxy.rule = lambda method, path: None
     return killed_s
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import resource
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
@@ -35,6 +36,8 @@ class CrowdFigures:
 
 async def hold_crowd(folder: Path, requests: int, gateways: int, slots: int) -> CrowdFigures:
     """Hold so many requests, evenly over so many gateways, and let an engine with so many slots come."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each request is a descriptor, here and in its gateway
     asleep = route(wakes=True, engines_wanted=False, start_s=600.0, hold_max=requests)
     async with AsyncExitStack() as stack:
         folders = [folder / str(number) for number in range(gateways)]
@@ -83,7 +86,7 @@ async def first_byte(reader: asyncio.StreamReader) -> tuple[bytes, float]:
     """Return the status of an answer, empty where there is none, and when its first line was there."""
     with suppress(ConnectionError):
         line = await reader.readline()
-        return line.split(b" ")[1], time.monotonic()
+        return (line.split(b" ")[1] if line else b""), time.monotonic()
     return b"", time.monotonic()
 
 
