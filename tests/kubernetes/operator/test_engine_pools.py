@@ -199,16 +199,15 @@ def test_a_server_that_is_killed_for_its_memory_has_the_models_again_that_are_as
     out = next(name for name in NAMES if name not in resident())
     world.namespace.cluster.kubectl(*in_agent(world, before, _KILL))
     assert [ask(world, name) for name in (out, NAMES[0])] == [answer] * 2
-    restarts = container(before, "triton")["restartCount"] + 1
-    wait_until(
-        lambda: [container(pod, "triton")["restartCount"] for pod in pods(world)] == [restarts],
-        "the kubelet's word",
-        30,
-        0.5,
-    )
+    killed = container(before, "triton")["restartCount"] + 1, 128 + signal.SIGKILL
+
+    def ends() -> list[tuple[int, int | None]]:
+        triton = [container(pod, "triton") for pod in pods(world)]
+        return [(one["restartCount"], one["lastState"].get("terminated", {}).get("exitCode")) for one in triton]
+
+    wait_until(lambda: ends() == [killed], "the kubelet's word", 30, 0.5)
     (after,) = pods(world)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    assert container(after, "triton")["lastState"]["terminated"]["exitCode"] == 128 + signal.SIGKILL
     wait_until(lambda: resident() == {out, NAMES[0]}, "those that were asked for", 60, 0.5)
 
 
