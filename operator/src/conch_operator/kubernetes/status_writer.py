@@ -28,8 +28,10 @@ log = logging.getLogger(__name__)
 WORDS_S = 1.0
 """How long what is said of a model waits for more, where it is no turn."""
 WORDS_PER_S = 5.0
-"""So many words of all models on their way are written at most: of many that start at once most serve before their
-turn. Where a model has come to stay, at rest for instance, is said after `WORDS_S`."""
+"""So many words of all models on their way are written at most, the longest waiting first: of many that start at once
+most serve before their turn. Where a model has come to stay, at rest for instance, is said after `WORDS_S`."""
+SAVED_S = 10.0
+"""For so long words that were not written count for later ones."""
 
 TOLD_FOR_S = 3600.0
 """How long an Event is there that was told, by default of the API server (`--event-ttl`)."""
@@ -72,6 +74,8 @@ class StatusWriter:
         self._instance = instance
         self._background = background
         self._clock = clock
+        self._words_at_s = -math.inf
+        """When a word about a model on its way was last written."""
         self._looked: dict[str, _Looked] = {}
         """Objects, by their uids, about which nothing was to be written when they were last looked at."""
         self._writing: CallsInFlight[ModelId, None] = CallsInFlight(background)
@@ -108,20 +112,37 @@ class StatusWriter:
         now, before, due = self._clock(), self._looked, {}
         self._looked = {}
         words_s = max(WORDS_S, sum(one.waits_since_s is not None for one in before.values()) / WORDS_PER_S)
-        soonest_s = math.inf
+        soonest_s, late = math.inf, list[tuple[float, ModelId]]()
         for model, status in statuses.items():
             item = wanted.objects[model]
             uid = item["metadata"]["uid"]
             looked = _looked(model, item, status, before.get(uid), now)
             left_s = 0.0 if looked is None else looked.left_s(words_s, now)
-            if looked is None or left_s <= 0:
+            if looked is None or (left_s <= 0 and status.settled):
                 due[model] = item, status
-            else:
-                self._looked[uid] = looked
+                continue
+            self._looked[uid] = looked
+            if left_s > 0:
                 soonest_s = min(soonest_s, left_s)
+            else:
+                late.append((left_s, model))
+        in_turn = self._in_turn(late, now)
+        for model in in_turn:
+            due[model] = wanted.objects[model], statuses[model]
+            del self._looked[wanted.objects[model]["metadata"]["uid"]]
+        if len(in_turn) < len(late):
+            soonest_s = min(soonest_s, WORDS_S)
         if soonest_s < math.inf:
             self._background.changed_in(soonest_s)
         return due
+
+    def _in_turn(self, late: list[tuple[float, ModelId]], now_s: float) -> list[ModelId]:
+        """Return of which of these models on their way something is said now; each comes with how long it may wait."""
+        allowed = int(min(now_s - self._words_at_s, SAVED_S) * WORDS_PER_S)
+        chosen = [model for _, model in sorted(late)[:allowed]]
+        if chosen:
+            self._words_at_s = now_s
+        return chosen
 
     async def _write(self, item: Object, status: ModelStatus) -> None:
         """Write a status, and note which Events are to tell of it; one that fails is tried again."""

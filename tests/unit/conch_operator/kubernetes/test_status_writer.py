@@ -12,6 +12,7 @@ from conch_operator.kubernetes.api.client import ApiError, KubernetesApi, NotLea
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.desired_models import Wanted, read_status, read_wanted
 from conch_operator.kubernetes.status_writer import (
+    SAVED_S,
     TOLD_FOR_S,
     WORDS_PER_S,
     WORDS_S,
@@ -240,7 +241,16 @@ async def test_words_of_many_models_wait_longer_but_a_turn_of_one_of_them_does_n
     assert await written(starts) == set()
     assert await written(has_turned) == {"m7"}
     clock.advance(100 / WORDS_PER_S - WORDS_S)
-    assert await written(starts) == {*names} - {"m7"}
+    said = await written(starts)
+    assert len(said) <= WORDS_PER_S * SAVED_S
+    while len(said) < 99:
+        clock.advance(WORDS_S)
+        more = await written(starts)
+        assert 0 < len(more) <= WORDS_PER_S * WORDS_S
+        assert not more & said
+        said |= more
+        held = {model: status for model, status in held.items() if model.rpartition("/")[2] not in more}
+    assert said == {*names} - {"m7"}
 
 
 async def test_a_word_that_waits_has_a_round_begin_when_its_time_has_come() -> None:
