@@ -9,10 +9,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from conch_contracts.conditions import Condition, ConditionType, Reason
-from conch_contracts.names import LOADS_KEY, WAKES_KEY, ModelId
+from conch_contracts.names import LOADS_KEY, META_KEY, WAKES_KEY, ModelId
 from conch_contracts.records import GatewayLoad, ModelDemand
 from conch_contracts.spec.status import ScalingStatus
 from conch_kit.redis.client import RedisClient
+from conch_kit.registry.liveness import EXPIRY_S
 from conch_kit.registry.load_writer import LoadWriter
 from conch_operator.metrics import ScalingMetrics
 from conch_operator.reconcile.status import ModelStatus
@@ -113,6 +114,29 @@ async def test_a_redis_that_was_emptied_takes_no_engine_away_for_a_whole_window(
     assert not book.of(TINY, {"g"}).complete
     assert await lives(window_s - 2) == engines
     assert await lives(5) == engines - 1
+
+
+async def test_a_redis_that_was_emptied_and_filled_again_between_two_looks_is_noticed(client: RedisClient) -> None:
+    clock = FakeClock()
+    book = DemandBook(clock)
+    reader = DemandReader(client, book)
+
+    async def fill(epoch: str, sequence: int) -> None:
+        await client.execute("HSET", META_KEY, "epoch", epoch)
+        await client.execute("HSET", LOADS_KEY, "g", record(sequence, 0))
+        await reader.refresh()
+
+    await fill("first", 1)
+    assert book.is_complete({"g"})
+    await client.execute("FLUSHALL")
+    await fill("second", 2)
+    assert not book.is_complete({"g"})
+    clock.advance(EXPIRY_S - 0.1)
+    await fill("second", 3)
+    assert not book.is_complete({"g"}), "another gateway may not have said it anew"
+    clock.advance(0.2)
+    await fill("second", 4)
+    assert book.is_complete({"g"})
 
 
 async def test_a_wish_leads_to_an_engine_with_the_record_of_its_gateway(client: RedisClient) -> None:

@@ -1,20 +1,23 @@
 """Hears what gateways have to do: each of their records as it is published, and all that Redis holds once a second.
 
 Whoever asks for a model to be awake leaves word in Redis and has a record published then, so these wishes are read with
-every record too. What cannot be read changes nothing but that nobody may take what is known for all there is.
+every record too. What cannot be read changes nothing but that nobody may take what is known for all there is. So it is
+after Redis has lost what it held, which the registry's epoch tells, until every gateway that lives has said it anew.
 """
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
-from conch_contracts.names import LOADS_KEY, ModelId
+from conch_contracts.names import LOADS_KEY, META_KEY, ModelId
 from conch_contracts.records import GatewayLoad
 from conch_kit.background_loops import BackgroundLoops
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
+from conch_kit.registry.liveness import EXPIRY_S
 from conch_kit.registry.snapshot import Parser
 from conch_kit.registry.woken_models import WokenModels
 from conch_kit.timed_waits import wait_at_most
@@ -48,6 +51,8 @@ class DemandReader(BackgroundLoops):
         self._parser = Parser()
         self._list_s = list_s
         self._record_came = asyncio.Event()
+        self._epoch: bytes | None = None
+        self._lost_until_s = -math.inf
 
     async def _listen(self) -> None:
         while True:
@@ -96,6 +101,7 @@ class DemandReader(BackgroundLoops):
         """Read once all that Redis holds."""
         try:
             loads, awake_until = await self._redis.execute("HVALS", LOADS_KEY), await self._woken.read()
+            epoch = await self._redis.execute("HGET", META_KEY, "epoch")
         except RegistryUnavailable:
             self._book.lose()
             return
@@ -108,7 +114,16 @@ class DemandReader(BackgroundLoops):
         records = (self._parser.record(GatewayLoad, raw) for raw in loads)
         news = self._book.take_all([load for load in records if load is not None])
         self._book.forget()
+        if self._has_lost(epoch):
+            self._book.lose()
         self._tell(self._take_wishes(awake_until).union(*(load.models for load in news)))
+
+    def _has_lost(self, epoch: bytes | None) -> bool:
+        """Return whether Redis has lost what it held, so lately that a gateway may not have said it anew."""
+        if self._epoch not in (None, epoch):
+            self._lost_until_s = self._book.clock() + EXPIRY_S
+        self._epoch = epoch
+        return self._book.clock() < self._lost_until_s
 
     def _tell(self, models: Collection[ModelId]) -> None:
         for heard in self._heard:
