@@ -11,6 +11,9 @@ from conch_contracts.names import LANE_PATH
 
 Script = Callable[["Call"], Awaitable[None]]
 
+_BACKLOG = 4096
+"""Connections that may come at once: one more would be tried again after 1, 3, 7 s and so on."""
+
 
 class Call:
     """One request as it arrived, and the connection to answer on."""
@@ -70,7 +73,7 @@ class ScriptedHttp:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, self._host, 0, ssl=self._tls)
+        self._server = await asyncio.start_server(self._serve, self._host, 0, ssl=self._tls, backlog=_BACKLOG)
         self.port = self._server.sockets[0].getsockname()[1]
         self.url = f"http{'s' if self._tls else ''}://{self._host}:{self.port}"
         return self
