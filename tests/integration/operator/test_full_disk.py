@@ -19,6 +19,7 @@ from conch_operator.agent.settings import AgentSettings
 from conch_runtime_cpu.graphs.conversion import converted_decoder
 from conch_runtime_cpu.graphs.decoder_architecture import read_decoder_architecture
 from testkit.models.random_model import RandomModel, write_folder
+from testkit.processes.played_server import play_server
 from testkit.waiting import eventually
 
 KIB = 1024
@@ -71,11 +72,7 @@ async def test_the_agent_of_a_pool_makes_room(disk: Path, tmp_path: Path, monkey
     made.write_bytes(bytes(DISK - LEFT))
 
     async def until_there_is_room(*_: object) -> None:
-        server = processes / str(NOBODY)
-        server.mkdir()
-        (server / "root").symlink_to(disk)
-        (server / "stat").write_text(f"{NOBODY} (tritonserver) S 1 " + "0 " * 17 + "100 0")
-        (server / "comm").write_text("tritonserver")
+        play_server(processes, NOBODY, root=disk)
         await eventually(lambda: shutil.disk_usage(disk).free > LEFT, "room on the disk")
 
     monkeypatch.setattr(pool_agent, "PodServer", partial(PodServer, processes=processes))

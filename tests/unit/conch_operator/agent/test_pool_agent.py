@@ -26,10 +26,10 @@ from conch_operator.engine_pools.loaded_models import LoadedModels
 from conch_operator.engine_pools.pooled_model import Loadable
 from conch_operator.engine_pools.shared_server import SharedServer
 from conch_operator.state import EngineContract, EngineName, EnginePhase
+from testkit.processes.played_server import PID, play_server
 from testkit.waiting import eventually
 
 TOKEN = b"a-token"
-PID = 7
 
 
 class Triton:
@@ -49,14 +49,6 @@ class Triton:
 
     async def unload_model(self, address: EngineAddress, model: str, *, timeout_s: float) -> None:
         """Unload at once."""
-
-
-def start_server(processes: Path, pid: int = PID, started: int = 100) -> Path:
-    folder = processes / str(pid)
-    (folder / "root").mkdir(parents=True)
-    (folder / "comm").write_text("tritonserver\n")
-    (folder / "stat").write_text(f"{pid} (tritonserver) S 1 " + "0 " * 17 + f"{started} 0")
-    return folder / "root"
 
 
 class Agent:
@@ -127,7 +119,7 @@ RUNNING = EnginePhase.RUNNING
 
 
 async def test_it_loads_what_it_is_told_and_lets_go_of_the_rest(agent: Agent) -> None:
-    start_server(agent.processes)
+    play_server(agent.processes)
     first = await agent.orders(load=(loadable("one"), loadable("two")))
     assert {engine.name for engine in first.models} == {"one", "two"}
     assert first.tokenizers == {"one": "d" * 64, "two": "d" * 64}
@@ -142,7 +134,7 @@ async def test_it_loads_what_it_is_told_and_lets_go_of_the_rest(agent: Agent) ->
 
 
 async def test_an_order_that_comes_after_a_later_one_is_not_obeyed(agent: Agent) -> None:
-    start_server(agent.processes)
+    play_server(agent.processes)
     await agent.orders(fence=5, number=2, load=(loadable("one"),))
     await agent.has(one=RUNNING)
     for late in ((5, 1), (4, 9)):
@@ -155,7 +147,7 @@ async def test_an_order_that_comes_after_a_later_one_is_not_obeyed(agent: Agent)
 
 
 async def test_what_two_operators_order_at_once_is_loaded_once(agent: Agent) -> None:
-    start_server(agent.processes)
+    play_server(agent.processes)
     gate = agent.triton.gate = asyncio.Event()
     await agent.orders(fence=5, number=1, load=(loadable("one"),))
     await eventually(lambda: agent.triton.loads, "the load to begin")
@@ -173,38 +165,38 @@ async def test_a_report_waits_until_something_has_changed(agent: Agent) -> None:
     waiting = asyncio.create_task(agent.reports(agent=known.agent, changes=known.changes, wait_s=30))
     await asyncio.sleep(0)
     assert not waiting.done()
-    start_server(agent.processes)
+    play_server(agent.processes)
     assert (await waiting).live
     other = await agent.reports(agent="another", changes=known.changes, wait_s=30)
     assert other.agent == known.agent
 
 
 async def test_a_server_that_ends_is_seen_and_its_models_are_loaded_into_the_next_one(agent: Agent) -> None:
-    root = start_server(agent.processes)
+    root = play_server(agent.processes)
     await agent.orders(load=(loadable("one"),))
     await agent.has(one=RUNNING)
     for file in ("stat", "comm"):
         (root.parent / file).unlink()
     await agent.has(one=EnginePhase.EXITED)
     assert not (await agent.reports()).live
-    start_server(agent.processes, PID + 1)
+    play_server(agent.processes, PID + 1)
     await agent.has(one=RUNNING)
 
 
 def test_a_process_that_ends_while_it_is_looked_at_is_not_taken_for_the_server(tmp_path: Path) -> None:
-    ended = start_server(tmp_path).parent
+    ended = play_server(tmp_path).parent
     (ended / "stat").unlink()
     server = PodServer(lambda: None, tmp_path)
     server.look()
     assert (server.pid, server.incarnation) == (None, 0)
-    start_server(tmp_path, PID + 1)
+    play_server(tmp_path, PID + 1)
     server.look()
     assert (server.pid, server.incarnation) == (PID + 1, 1)
 
 
 async def test_it_kills_a_server_that_is_to_start_anew(agent: Agent) -> None:
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", "import signal; signal.pause()")
-    start_server(agent.processes, child.pid)
+    play_server(agent.processes, child.pid)
     await eventually(lambda: agent.server.pid == child.pid, "the server")
     agent.server.restart()
     assert await child.wait() == -signal.SIGKILL
@@ -213,7 +205,7 @@ async def test_it_kills_a_server_that_is_to_start_anew(agent: Agent) -> None:
 async def test_a_server_that_has_just_started_is_not_the_one_that_is_to_start_anew(agent: Agent) -> None:
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", "import signal; signal.pause()")
     now = round(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
-    start_server(agent.processes, child.pid, started=now)
+    play_server(agent.processes, child.pid, started=now)
     assert agent.server.restart_unless_new()
     assert agent.server.pid == child.pid
     child.terminate()
@@ -224,7 +216,7 @@ async def test_one_that_has_run_for_a_while_is(agent: Agent) -> None:
     assert not agent.server.restart_unless_new(), "there is none"
     assert not agent.server.has_ended(), "it may be about to start"
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", "import signal; signal.pause()")
-    start_server(agent.processes, child.pid)
+    play_server(agent.processes, child.pid)
     assert not agent.server.has_ended()
     assert agent.server.restart_unless_new()
     assert await child.wait() == -signal.SIGKILL
@@ -244,7 +236,7 @@ async def test_only_the_operator_may_ask_and_it_must_ask_rightly(agent: Agent) -
 
 async def test_it_says_so_when_a_folder_cannot_be_read_in_time(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_app, "LONGEST_READ_S", 0.05)
-    folder = start_server(agent.processes) / "tiny"
+    folder = play_server(agent.processes) / "tiny"
     folder.mkdir()
     os.mkfifo(folder / "tokenizer.json")  # whoever reads it waits for a writer
     await eventually(lambda: agent.server.pid == PID, "the server")

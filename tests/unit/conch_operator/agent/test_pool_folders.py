@@ -17,6 +17,7 @@ from conch_operator.agent.messages import FaultReport, FolderReport
 from conch_operator.agent.pod_server import PodServer
 from conch_operator.agent.pool_folders import CLAIMS, PoolFolders
 from conch_operator.agent.pool_messages import FolderQuestion
+from testkit.processes.played_server import play_server
 from testkit.waiting import eventually
 
 
@@ -30,12 +31,9 @@ class Scene:
 
     def start_server(self) -> Path:
         """Start it, and return where its files are."""
-        folder = self._processes / "7"
-        (folder / "root").mkdir(parents=True)
-        (folder / "comm").write_text("tritonserver\n")
-        (folder / "stat").write_text("7 (tritonserver) S 1 " + "0 " * 17 + "100 0")
+        root = play_server(self._processes)
         self._server.look()
-        return folder / "root"
+        return root
 
     async def facts(self, folder: str) -> FolderReport:
         said = await self.folders.report(asked(folder))
