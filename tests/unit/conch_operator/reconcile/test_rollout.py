@@ -157,6 +157,19 @@ def test_a_mended_edit_begins_anew_and_comes_to_its_end() -> None:
     assert (done.settled, kstatus(done)) == (True, "Current")
 
 
+def test_an_edit_alone_begins_the_deadline_anew() -> None:
+    both = (engine(MODEL), new_engine(fault=PULL))
+    stuck = told(seen(*both), told(seen(*both), served()), LATER)
+    assert kstatus(stuck) == "Failed"
+    edited = replace(EDITED, generation=3)
+    same_engines = seen(*both, spec="the hash of the spec after it")
+    status = told(same_engines, stuck, "2026-01-01T00:30:00Z", edited)
+    assert (kstatus(status), status.last_progress_time) == ("InProgress", "2026-01-01T00:30:00Z")
+    status = told(same_engines, status, "2026-01-01T00:39:59Z", edited)
+    assert kstatus(status) == "InProgress"
+    assert kstatus(told(same_engines, status, "2026-01-01T00:40:00Z", edited)) == "Failed"
+
+
 def test_old_engines_that_are_left_belong_to_the_rollout() -> None:
     status = told(seen(engine(MODEL), new_engine()), served())
     assert (condition(status, "Progressing").reason, status.updated_replicas) == (Reason.ROLLING_OUT, 1)
