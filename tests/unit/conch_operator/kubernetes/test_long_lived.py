@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from conch_operator.kubernetes.long_lived import AGAIN_S, PATIENCE_S, LongLived
+from conch_operator.kubernetes.long_lived import AGAIN_S, PATIENCE_S, QUIET_S, LongLived
 from testkit.clock import FakeClock
 
 
@@ -30,6 +30,7 @@ def _as_before() -> Iterator[None]:
 def test_what_is_there_is_walked_no_more_but_once_in_a_while() -> None:
     clock, node = FakeClock(), Node()
     long_lived = LongLived(clock)
+    clock.advance(QUIET_S)
     long_lived.round_ended(settled=True)
     frozen = gc.get_freeze_count()
     assert frozen > 0
@@ -66,4 +67,18 @@ def test_garbage_does_not_stay_for_ever_where_some_model_is_never_settled() -> N
     assert Node.ended == 0
     clock.advance(1)
     long_lived.round_ended(settled=False)
+    assert Node.ended == 1
+
+
+def test_all_is_collected_only_when_nothing_has_gone_on_for_a_while() -> None:
+    clock, node = FakeClock(), Node()
+    long_lived = LongLived(clock)
+    clock.advance(QUIET_S)
+    long_lived.round_ended(settled=False)
+    del node
+    clock.advance(QUIET_S - 1)
+    long_lived.round_ended(settled=True)
+    assert Node.ended == 0, "the last model has only just settled"
+    clock.advance(1)
+    long_lived.round_ended(settled=True)
     assert Node.ended == 1
