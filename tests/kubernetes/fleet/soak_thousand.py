@@ -23,6 +23,7 @@ from testkit.fleet.measures import (
     is_ready,
     peak_mib,
     percentile,
+    processors_ticks,
     rests,
     seconds_until,
     seconds_until_served,
@@ -106,7 +107,7 @@ class Report:
 
 
 def test_a_thousand_models_cost_no_more_than_they_may(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = Report(capsys)
+    report, (ticks, stolen) = Report(capsys), processors_ticks()
     with fleet(tmp_path, [name_of(number) for number in range(COUNT)]) as found:
         settle(found, report)
         look_at_rest(found, report)
@@ -122,6 +123,8 @@ def test_a_thousand_models_cost_no_more_than_they_may(tmp_path: Path, capsys: py
         for name, most in (("operator", OPERATOR_MIB), ("gateway", GATEWAY_MIB)):
             process = found.operator if name == "operator" else found.services[name]
             report.note_most(f"the {name}'s memory, at its most", peak_mib(process), "MiB", most)
+    more, taken = processors_ticks()
+    report.note("processors' time that the machine's host gave to others", f"{(taken - stolen) / (more - ticks):.1%}")
     if TABLE:
         Path(TABLE).write_text("".join(f"| {what} | {figure} | {most} |\n" for what, figure, most in report.rows))
     assert report.missed == []

@@ -158,6 +158,15 @@ def cpu_share(processes: Sequence[Process], seconds: float) -> list[float]:
     return [(process_seconds(process.pid) - start) / took for process, start in zip(processes, before, strict=True)]
 
 
+def processors_ticks() -> tuple[int, int]:
+    """Return how long the processors have run since the machine started, and how much of it its host gave to others.
+
+    Both in ticks, of /proc/stat; what a guest took is part of what its user did.
+    """
+    ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return sum(ticks), ticks[7]
+
+
 def percentile(values: Sequence[float], part: float) -> float:
     """Return the value that so large a part of all is not above."""
     ordered = sorted(values)
