@@ -1,3 +1,4 @@
+import random
 from dataclasses import replace
 
 import orjson
@@ -93,6 +94,37 @@ def test_the_oldest_model_keeps_a_name_that_two_want() -> None:
         "z": "local/z",
         "a": "local/a",
     }
+
+
+def test_names_after_a_change_are_those_of_the_whole_list() -> None:
+    draw, parser, known = random.Random(1), Parser(), Snapshot(epoch="e")
+    for revision in range(1, 300):
+        some = draw.sample("abcdef", draw.randint(0, 2))
+        gone = [name for name in known.read if draw.random() < 0.05 and name[-1] not in some]
+        models = tuple(
+            raw
+            for name in some
+            for served in [tuple({name, draw.choice("axy")})]
+            for raw in _raw(
+                route(name, served=served, created=draw.randint(1, 2), max_model_len=draw.randint(1, 2)),
+                engine(draw.randint(1, 2)),
+            ).models
+        )
+        count = len({*known.read, *(item.model.decode() for item in models)} - {*gone})
+        gone_keys = tuple(name.encode() for name in gone)
+        changed = apply(known, RawChanges("e", revision, revision - 1, count, models, gone_keys), parser)
+        assert changed is not None
+        assert changed.by_name == by_name(changed.routes.values())
+        known = changed
+    assert parser.ignored == 0
+
+
+def test_a_route_that_is_read_again_unchanged_is_the_same_object() -> None:
+    before = merge(Snapshot.EMPTY, _raw(route("a"), engine(1)), Parser())
+    woken = apply(before, RawChanges("e", 2, 1, 1, _raw(route("a"), engine(2)).models, ()), Parser())
+    assert woken is not None
+    assert woken.routes[A] is before.routes[A]
+    assert woken.engines == {A: (engine(2),)}
 
 
 def _beat(sequence: int, in_flight: int = 0) -> Heartbeat:

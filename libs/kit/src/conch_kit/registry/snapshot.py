@@ -73,14 +73,17 @@ def merge(old: Snapshot, raw: RawList, parser: Parser) -> Snapshot:
 
 def apply(old: Snapshot, raw: RawChanges, parser: Parser) -> Snapshot | None:
     """Return the snapshot after these changes; None where they do not make the whole list of it."""
-    gone = {key.decode(errors="replace") for key in raw.gone}
-    kept = Snapshot(
+    changed = _with(old, _without(old, raw.gone) if raw.gone else old, raw, parser)
+    return changed if len(changed.read) == raw.count else None
+
+
+def _without(old: Snapshot, models: Iterable[bytes]) -> Snapshot:
+    gone = {key.decode(errors="replace") for key in models}
+    return Snapshot(
         routes={model: route for model, route in old.routes.items() if model not in gone},
         engines={model: known for model, known in old.engines.items() if model not in gone},
         read={model: item for model, item in old.read.items() if model not in gone},
     )
-    changed = _with(old, kept, raw, parser)
-    return changed if len(changed.read) == raw.count else None
 
 
 def _with(old: Snapshot, kept: Snapshot, raw: RawList | RawChanges, parser: Parser) -> Snapshot:
@@ -91,10 +94,11 @@ def _with(old: Snapshot, kept: Snapshot, raw: RawList | RawChanges, parser: Pars
         if key is None:
             continue
         model = ModelId(key)
-        same = old.read.get(model) == item
+        before = old.read.get(model)
+        same = before == item
         unknown = item.route == _UNKNOWN
         route = old.routes.get(model)
-        if not (same or unknown):
+        if not (unknown or (before is not None and before.route == item.route)):
             route = parser.record(Route, item.route) or route
         if route is not None:
             known = old.engines.get(model, ())
@@ -102,7 +106,23 @@ def _with(old: Snapshot, kept: Snapshot, raw: RawList | RawChanges, parser: Pars
             routes[model], engines[model] = route, known if stays else _engines(item.engines, known, parser)
         if route is not None or unknown:
             read[model] = item
-    return Snapshot(raw.revision, routes, engines, old.workers, by_name(routes.values()), raw.epoch, read)
+    return Snapshot(raw.revision, routes, engines, old.workers, _names(old, routes), raw.epoch, read)
+
+
+def _names(old: Snapshot, routes: Mapping[ModelId, Route]) -> Mapping[str, Route]:
+    """Return what `by_name` does, without looking at routes that were there before."""
+    changed = [(old.routes.get(model), route) for model, route in routes.items() if old.routes.get(model) is not route]
+    if routes.keys() != old.routes.keys() or any(before is None or _moves(before, route) for before, route in changed):
+        return by_name(routes.values())
+    names = dict(old.by_name)
+    for before, route in changed:
+        names.update((name, route) for name in route.served_names if names[name] is before)
+    return names
+
+
+def _moves(before: Route, route: Route) -> bool:
+    """Return whether a model claims other names than before, or with another age."""
+    return (before.created, before.served_names) != (route.created, route.served_names)
 
 
 def by_name(routes: Iterable[Route]) -> dict[str, Route]:
