@@ -1,9 +1,9 @@
 """What lives long is left out of garbage collections.
 
-With a thousand models a full collection walks a million objects and stops the process for a fifth of a second, or most of
-a second where the processors are full, and a wish waits for that. Nearly all of them live as long as their models, so
-what is there after a round is frozen: those collections that come by themselves walk only what is newer. What has become
-garbage since is found by a collection of all that is made by choice, now and then.
+With a thousand models a full collection walks a million objects and stops the process for a fifth of a second, or most
+of a second where the processors are full, and a wish waits for that. Nearly all of them live as long as their models,
+so what is there after a round is frozen: those collections that come by themselves walk only what is newer. What has
+become garbage since is found by a collection of all that is made by choice, now and then.
 """
 
 import gc
