@@ -108,21 +108,24 @@ async def test_a_redis_that_was_emptied_takes_no_engine_away_for_a_whole_window(
             left = await look()
         return left
 
+    await client.execute("HSET", META_KEY, "epoch", "first")
     assert await lives(window_s - 10) == engines
     await client.execute("FLUSHALL")
     assert await look() == engines
     assert not book.of(TINY, {"g"}).complete
-    assert await lives(window_s - 2) == engines
+    await client.execute("HSET", META_KEY, "epoch", "second")
+    assert await lives(EXPIRY_S + window_s - 2) == engines
     assert await lives(5) == engines - 1
 
 
-async def test_a_redis_that_was_emptied_and_filled_again_between_two_looks_is_noticed(client: RedisClient) -> None:
+async def test_a_redis_that_was_emptied_is_noticed_whoever_has_filled_it_again(client: RedisClient) -> None:
     clock = FakeClock()
     book = DemandBook(clock)
     reader = DemandReader(client, book)
 
-    async def fill(epoch: str, sequence: int) -> None:
-        await client.execute("HSET", META_KEY, "epoch", epoch)
+    async def fill(epoch: str | None, sequence: int) -> None:
+        if epoch is not None:
+            await client.execute("HSET", META_KEY, "epoch", epoch)
         await client.execute("HSET", LOADS_KEY, "g", record(sequence, 0))
         await reader.refresh()
 
@@ -136,6 +139,16 @@ async def test_a_redis_that_was_emptied_and_filled_again_between_two_looks_is_no
     assert not book.is_complete({"g"}), "another gateway may not have said it anew"
     clock.advance(0.2)
     await fill("second", 4)
+    assert book.is_complete({"g"})
+    for sequence in range(5, 8):
+        await client.execute("FLUSHALL")
+        await fill(None, sequence)
+        assert not book.is_complete({"g"}), "no registry is there again, so it may still be losing it"
+        clock.advance(EXPIRY_S + 1)
+    await fill("third", 8)
+    assert not book.is_complete({"g"})
+    clock.advance(EXPIRY_S + 0.1)
+    await fill("third", 9)
     assert book.is_complete({"g"})
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from conch_contracts.names import ModelId
+from conch_contracts.names import META_KEY, ModelId
 from conch_contracts.records import GatewayLoad, ModelDemand
 from conch_kit.redis.client import RedisClient
 from conch_kit.registry.heartbeat import GatewayBeatWriter
@@ -67,6 +67,7 @@ async def world(server: RedisServer) -> AsyncIterator[World]:
         enter, gateway, models, kedas = stack.enter_async_context, Gateway(), ListedModels(), list[Keda]()
         models.put(replicas=1)
         redis = await enter(patient_redis(server.url))
+        await redis.execute("HSET", META_KEY, "epoch", "first")
         await enter(GatewayBeatWriter(redis, "g", revision=lambda: 1))
         gateway.loads = await enter(LoadWriter(redis, "g", gateway.record))
         for _ in range(2):
@@ -115,6 +116,7 @@ async def test_an_emptied_redis_is_not_taken_for_one_without_demand(world: World
     async with world.kedas[0].activity() as following:
         assert await following() is True
         await client.execute("FLUSHALL")
+        await client.execute("HSET", META_KEY, "epoch", "second")
         for _ in range(30):
             assert await world.said(world.kedas[0]) == 100
             await asyncio.sleep(0.05)

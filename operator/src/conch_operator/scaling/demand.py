@@ -25,10 +25,9 @@ class DemandBook:
         return self._book.hear(load)
 
     def take_all(self, loads: Sequence[GatewayLoad]) -> list[GatewayLoad]:
-        """Take all that Redis holds, and return what is new; nothing, where somebody lives, is an emptied Redis."""
-        news = [load for load in loads if self.hear(load)]
-        self.away = not loads and bool(self._living())
-        return news
+        """Take all that Redis holds, and return what is new."""
+        self.away = False
+        return [load for load in loads if self.hear(load)]
 
     def lose(self) -> None:
         """Note that Redis cannot be heard: what was known goes on counting."""

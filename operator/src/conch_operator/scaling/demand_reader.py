@@ -119,10 +119,13 @@ class DemandReader(BackgroundLoops):
         self._tell(self._take_wishes(awake_until).union(*(load.models for load in news)))
 
     def _has_lost(self, epoch: bytes | None) -> bool:
-        """Return whether Redis has lost what it held, so lately that a gateway may not have said it anew."""
+        """Return whether Redis has lost what it held, so lately that a gateway may not have said it anew.
+
+        As long as no registry is there again it may be losing it still.
+        """
         if self._epoch not in (None, epoch):
             self._lost_until_s = self._book.clock() + EXPIRY_S
-        self._epoch = epoch
+        self._epoch = epoch or self._epoch
         return self._book.clock() < self._lost_until_s
 
     def _tell(self, models: Collection[ModelId]) -> None:

@@ -69,12 +69,6 @@ def test_a_gateway_that_stands_still_is_gone_after_six_seconds_but_not_while_red
     assert not one.of(TINY, {"a", "b"}).complete
 
 
-def test_a_redis_that_was_emptied_leaves_what_is_known_and_makes_it_incomplete() -> None:
-    one = book(FakeClock(), load("a", in_flight=1))
-    one.take_all([])
-    assert one.of(TINY, {"a"}) == ModelLoad(1)
-
-
 def test_who_has_spoken_since_a_moment() -> None:
     clock = FakeClock()
     one = book(clock, load("a"), load("b"))
