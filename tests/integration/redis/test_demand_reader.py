@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from itertools import count
 
 import pytest
@@ -114,42 +115,81 @@ async def test_a_redis_that_was_emptied_takes_no_engine_away_for_a_whole_window(
     assert await look() == engines
     assert not book.of(TINY, {"g"}).complete
     await client.execute("HSET", META_KEY, "epoch", "second")
-    assert await lives(EXPIRY_S + window_s - 2) == engines
+    assert await lives(EXPIRY_S + window_s - 2) == engines, "the window begins when all count as said anew"
     assert await lives(5) == engines - 1
 
 
-async def test_a_redis_that_was_emptied_is_noticed_whoever_has_filled_it_again(client: RedisClient) -> None:
+@dataclass
+class Lost:
+    """A reader of a Redis that loses what it holds, and a gateway that says what it has before each look."""
+
+    client: RedisClient
+    clock: FakeClock = field(default_factory=FakeClock)
+    _sequences: Iterator[int] = field(default_factory=count)
+
+    def __post_init__(self) -> None:
+        self.book = DemandBook(self.clock)
+        self.reader = DemandReader(self.client, self.book)
+
+    async def is_complete(self, epoch: str | None) -> bool:
+        """Look once, with a registry of this epoch or without one."""
+        if epoch is not None:
+            await self.client.execute("HSET", META_KEY, "epoch", epoch)
+        await self.client.execute("HSET", LOADS_KEY, "g", record(next(self._sequences), 0))
+        await self.reader.refresh()
+        return self.book.is_complete({"g"})
+
+
+async def test_a_redis_that_was_emptied_and_filled_again_between_two_looks_is_noticed(client: RedisClient) -> None:
+    lost = Lost(client)
+    assert await lost.is_complete("first")
+    await client.execute("FLUSHALL")
+    assert not await lost.is_complete("second")
+    lost.clock.advance(EXPIRY_S - 0.1)
+    assert not await lost.is_complete("second"), "another gateway may not have said it anew"
+    lost.clock.advance(0.2)
+    assert await lost.is_complete("second")
+
+
+async def test_nobody_has_said_all_until_there_is_a_registry_again(client: RedisClient) -> None:
+    lost = Lost(client)
+    assert await lost.is_complete("first")
+    for _ in range(3):
+        await client.execute("FLUSHALL")
+        assert not await lost.is_complete(None)
+        lost.clock.advance(EXPIRY_S + 1)
+    assert not await lost.is_complete("second")
+    lost.clock.advance(EXPIRY_S + 0.1)
+    assert await lost.is_complete("second")
+
+
+async def test_a_loss_between_the_looks_at_records_and_registry_is_noticed(client: RedisClient) -> None:
+    lost = Lost(client)
+    assert await lost.is_complete("first")
+    execute = client.execute
+
+    async def emptied_after(command: str, *rest: str) -> object:
+        answer = await execute(command, *rest)
+        if command == "HVALS":
+            await execute("FLUSHALL")
+        return answer
+
+    client.execute = emptied_after  # type: ignore[method-assign, assignment]
+    assert not await lost.is_complete("first")
+
+
+async def test_a_gateway_that_has_died_is_heard_of_no_more_when_it_is_forgotten(client: RedisClient) -> None:
     clock = FakeClock()
     book = DemandBook(clock)
     reader = DemandReader(client, book)
-
-    async def fill(epoch: str | None, sequence: int) -> None:
-        if epoch is not None:
-            await client.execute("HSET", META_KEY, "epoch", epoch)
-        await client.execute("HSET", LOADS_KEY, "g", record(sequence, 0))
+    await client.execute("HSET", LOADS_KEY, "g", record(1, 5))
+    heard = []
+    for _ in range(130):
         await reader.refresh()
-
-    await fill("first", 1)
-    assert book.is_complete({"g"})
-    await client.execute("FLUSHALL")
-    await fill("second", 2)
-    assert not book.is_complete({"g"})
-    clock.advance(EXPIRY_S - 0.1)
-    await fill("second", 3)
-    assert not book.is_complete({"g"}), "another gateway may not have said it anew"
-    clock.advance(0.2)
-    await fill("second", 4)
-    assert book.is_complete({"g"})
-    for sequence in range(5, 8):
-        await client.execute("FLUSHALL")
-        await fill(None, sequence)
-        assert not book.is_complete({"g"}), "no registry is there again, so it may still be losing it"
-        clock.advance(EXPIRY_S + 1)
-    await fill("third", 8)
-    assert not book.is_complete({"g"})
-    clock.advance(EXPIRY_S + 0.1)
-    await fill("third", 9)
-    assert book.is_complete({"g"})
+        heard.append(book.of(TINY, {"g"}).sequences)
+        clock.advance(1)
+    assert heard == [5] * 7 + [0] * 123
+    assert await client.execute("HLEN", LOADS_KEY) == 0
 
 
 async def test_a_wish_leads_to_an_engine_with_the_record_of_its_gateway(client: RedisClient) -> None:

@@ -143,8 +143,9 @@ class ScalerService:
 def _unknown() -> CallRefused:
     return CallRefused(
         grpc.StatusCode.UNAVAILABLE,
-        "Redis is away, or not every gateway has said what it has to do: there may be more than is known, so nothing "
-        "is said that would take an engine away. Ask again; if it lasts, look at Redis and the gateways.",
+        "Redis is away or was emptied, or not every gateway has said what it has to do: there may be more than is "
+        "known, so nothing is said that would take an engine away. Ask again; if it lasts, look at Redis, at the "
+        "gateways, and whether an operator holds the Lease.",
     )
 
 

@@ -1,5 +1,6 @@
 """Pure but for the clock it is given: what all gateways have to do for each model, by what each of them said last."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -15,10 +16,14 @@ class DemandBook:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.away = True
-        """Whether Redis cannot be heard, or has lost what it held, so that there may be more than is known."""
+        """Whether Redis cannot be heard, so that there may be more than is known."""
+        self.incomplete_until_s = -math.inf
+        """Until when, by the clock, there may be more all the same: see `DemandReader`."""
         self.awake_until: Mapping[ModelId, float] = {}
         """Models that somebody asked to be awake: until when, in Unix seconds."""
         self._book = LoadBook(clock)
+        self._lived: frozenset[str] = frozenset()
+        """Who lived when Redis was heard last; while it is away none of them goes."""
 
     def hear(self, load: GatewayLoad) -> bool:
         """Take a record, and return whether it says anything new."""
@@ -26,16 +31,19 @@ class DemandBook:
 
     def take_all(self, loads: Sequence[GatewayLoad]) -> list[GatewayLoad]:
         """Take all that Redis holds, and return what is new."""
-        self.away = False
         return [load for load in loads if self.hear(load)]
 
     def lose(self) -> None:
         """Note that Redis cannot be heard: what was known goes on counting."""
-        self.away = True
+        if not self.away:
+            self._lived = frozenset(load.id for load in self._book.living())
+            self.away = True
 
     def come_back(self) -> None:
-        """Give everybody the full time again: they could not be heard for a while."""
-        self._book.forgive(self._book.known())
+        """Note that Redis can be heard: those who lived get the full time again, since nobody could hear them."""
+        if self.away:
+            self._book.forgive(load for load in self._book.known() if load.id in self._lived)
+            self.away = False
 
     def of(self, model: ModelId, gateways: Collection[str]) -> ModelLoad:
         """Return what there is to do for a model; `gateways`: those that live, whether they have said it or not."""
@@ -51,7 +59,9 @@ class DemandBook:
 
     def is_complete(self, gateways: Collection[str]) -> bool:
         """Return whether each of these gateways that live has said what it has to do."""
-        return not self.away and bool(gateways) and {load.id for load in self._living()} >= set(gateways)
+        if self.away or self.clock() < self.incomplete_until_s:
+            return False
+        return bool(gateways) and {load.id for load in self._living()} >= set(gateways)
 
     def is_asked(self, model: ModelId) -> bool:
         """Return whether somebody has something to do for a model."""
@@ -78,13 +88,21 @@ class DemandBook:
         """Return whether a request is held somewhere until an engine is there."""
         return any(demand.held for load in self._living() for demand in load.models.values())
 
-    def forget(self) -> None:
-        """Drop those that have been silent for long."""
-        self._book.forget()
+    def silent(self) -> list[str]:
+        """Return the ids of those that have been silent for long."""
+        return self._book.silent()
+
+    def forget(self, gone: Sequence[str]) -> None:
+        """Drop these, of which Redis holds nothing any more."""
+        self._book.forget(gone)
 
     def _living(self) -> tuple[GatewayLoad, ...]:
         """Return the records of those that live; while Redis is away nobody goes."""
-        return self._book.known() if self.away else self._book.living()
+        living = self._book.living()
+        if not self.away:
+            return living
+        alive = self._lived.union(load.id for load in living)
+        return tuple(load for load in self._book.known() if load.id in alive)
 
 
 def _sequences(demand: ModelDemand) -> int:

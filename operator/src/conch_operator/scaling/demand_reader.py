@@ -2,12 +2,12 @@
 
 Whoever asks for a model to be awake leaves word in Redis and has a record published then, so these wishes are read with
 every record too. What cannot be read changes nothing but that nobody may take what is known for all there is. So it is
-after Redis has lost what it held, which the registry's epoch tells, until every gateway that lives has said it anew.
+after Redis has lost what it held, which the registry's epoch tells: until there is a registry again, and for as long
+after it as a gateway that lives may take to say anew what it has to do.
 """
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -52,7 +52,7 @@ class DemandReader(BackgroundLoops):
         self._list_s = list_s
         self._record_came = asyncio.Event()
         self._epoch: bytes | None = None
-        self._lost_until_s = -math.inf
+        """Of the registry that was seen last; who has seen none misses none."""
 
     async def _listen(self) -> None:
         while True:
@@ -101,7 +101,9 @@ class DemandReader(BackgroundLoops):
         """Read once all that Redis holds."""
         try:
             loads, awake_until = await self._redis.execute("HVALS", LOADS_KEY), await self._woken.read()
-            epoch = await self._redis.execute("HGET", META_KEY, "epoch")
+            epoch = await self._redis.execute(
+                "HGET", META_KEY, "epoch"
+            )  # last: it tells of a loss while these were read
         except RegistryUnavailable:
             self._book.lose()
             return
@@ -109,24 +111,25 @@ class DemandReader(BackgroundLoops):
             log.warning("What gateways have to do cannot be read.", extra={"error": str(error)})
             self._book.lose()
             return
-        if self._book.away:
-            self._book.come_back()
+        self._book.come_back()
         records = (self._parser.record(GatewayLoad, raw) for raw in loads)
         news = self._book.take_all([load for load in records if load is not None])
-        self._book.forget()
-        if self._has_lost(epoch):
-            self._book.lose()
+        self._look_for_loss(epoch)
+        await self._drop_silent()
         self._tell(self._take_wishes(awake_until).union(*(load.models for load in news)))
 
-    def _has_lost(self, epoch: bytes | None) -> bool:
-        """Return whether Redis has lost what it held, so lately that a gateway may not have said it anew.
-
-        As long as no registry is there again it may be losing it still.
-        """
+    def _look_for_loss(self, epoch: bytes | None) -> None:
+        """Note that Redis has lost what it held where it had a registry, and has none or another one now."""
         if self._epoch not in (None, epoch):
-            self._lost_until_s = self._book.clock() + EXPIRY_S
+            self._book.incomplete_until_s = self._book.clock() + EXPIRY_S
         self._epoch = epoch or self._epoch
-        return self._book.clock() < self._lost_until_s
+
+    async def _drop_silent(self) -> None:
+        """Take those out of Redis that have been silent for long: once forgotten, what stayed there would be news."""
+        if gone := self._book.silent():
+            with suppress(RegistryUnavailable, RegistryError):
+                await self._redis.execute("HDEL", LOADS_KEY, *gone)
+                self._book.forget(gone)
 
     def _tell(self, models: Collection[ModelId]) -> None:
         for heard in self._heard:

@@ -55,7 +55,17 @@ def test_a_record_that_stands_still_for_a_minute_is_forgotten(book: LoadBook, cl
     book.hear(_load("a", 1))
     clock.advance(60)
     book.hear(_load("b", 1))
-    assert book.forget() == []
+    assert book.silent() == []
     clock.advance(0.01)
-    assert book.forget() == ["a"]
-    assert _living(book) == [("b", 1)]
+    assert book.silent() == ["a"]
+    book.forget(["a"])
+    assert book.known() == (_load("b", 1),)
+
+
+def test_who_speaks_while_it_is_to_be_forgotten_is_not(book: LoadBook, clock: FakeClock) -> None:
+    book.hear(_load("a", 1))
+    clock.advance(61)
+    gone = book.silent()
+    book.hear(_load("a", 2))
+    book.forget(gone)
+    assert _living(book) == [("a", 2)]

@@ -19,6 +19,7 @@ def load(gateway: str, sequence: int = 1, **demand: Any) -> GatewayLoad:
 
 def book(clock: FakeClock, *loads: GatewayLoad) -> DemandBook:
     made = DemandBook(clock)
+    made.come_back()
     made.take_all(loads)
     return made
 
@@ -67,6 +68,19 @@ def test_a_gateway_that_stands_still_is_gone_after_six_seconds_but_not_while_red
     assert one.of(TINY, {"a", "b"}) == ModelLoad(2, complete=True)
     clock.advance(7)
     assert not one.of(TINY, {"a", "b"}).complete
+
+
+def test_a_gateway_that_was_gone_before_redis_went_away_stays_gone() -> None:
+    clock = FakeClock()
+    one = book(clock, load("dead", in_flight=50))
+    clock.advance(30)
+    one.hear(load("a", in_flight=1))
+    one.lose()
+    assert one.of(TINY, {"a"}) == ModelLoad(1)
+    one.hear(load("late", in_flight=2))
+    assert one.of(TINY, {"a"}) == ModelLoad(3), "who speaks meanwhile lives"
+    one.come_back()
+    assert one.of(TINY, {"a"}) == ModelLoad(3, complete=True)
 
 
 def test_who_has_spoken_since_a_moment() -> None:

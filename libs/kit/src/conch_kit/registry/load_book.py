@@ -56,10 +56,15 @@ class LoadBook:
         """Return when this record of somebody who is known came."""
         return self._heard[load.id].said_at_s
 
-    def forget(self) -> list[str]:
-        """Drop those that have been silent for a minute, and return their ids."""
-        now = self._clock()
-        gone = [name for name, heard in self._heard.items() if now - heard.lives_at_s > _FORGOTTEN_S]
+    def silent(self) -> list[str]:
+        """Return the ids of those that have been silent for a minute."""
+        return [name for name in self._heard if self._is_silent(name)]
+
+    def forget(self, gone: Iterable[str]) -> None:
+        """Drop these, but for those that have spoken meanwhile: first where they are kept, or they are heard anew."""
         for name in gone:
-            del self._heard[name]
-        return gone
+            if name in self._heard and self._is_silent(name):
+                del self._heard[name]
+
+    def _is_silent(self, name: str) -> bool:
+        return self._clock() - self._heard[name].lives_at_s > _FORGOTTEN_S

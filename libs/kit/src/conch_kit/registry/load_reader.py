@@ -81,8 +81,9 @@ class LoadReader(BackgroundLoops):
             if not self._away:
                 with suppress(RegistryUnavailable, RegistryError):
                     await self._list()
-                    if gone := self._book.forget():
+                    if gone := self._book.silent():
                         await self._redis.execute("HDEL", LOADS_KEY, *gone)
+                        self._book.forget(gone)
 
     async def _list(self) -> None:
         news = False
