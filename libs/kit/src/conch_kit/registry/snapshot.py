@@ -1,7 +1,7 @@
 """What a process knows of the registry at one moment, and how raw Redis values become that. Pure.
 
-A value that cannot be parsed is counted and treated as if it had not been written: the record that was there before
-stays in force.
+A value that cannot be parsed is counted once and treated as if it had not been written: the record that was there
+before stays in force.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,8 @@ class Snapshot:
     epoch: str = ""
     """Which life of the registry this is of; empty before the first list."""
     read: Mapping[ModelId, RawModel] = field(default_factory=dict, compare=False, repr=False)
-    """Each model as it was read: what is read again unchanged is not parsed again. With those of unknown routes."""
+    """Each model as it was read, with those of unknown routes. A route that is read again unchanged is not parsed
+    again, nor are the engines of a model that is."""
 
     EMPTY: ClassVar["Snapshot"]
 
@@ -73,16 +74,17 @@ def merge(old: Snapshot, raw: RawList, parser: Parser) -> Snapshot:
 
 def apply(old: Snapshot, raw: RawChanges, parser: Parser) -> Snapshot | None:
     """Return the snapshot after these changes; None where they do not make the whole list of it."""
-    changed = _with(old, _without(old, raw.gone) if raw.gone else old, raw, parser)
+    kept = _without(old, raw.gone) if raw.gone else old
+    changed = _with(old, kept, raw, parser)
     return changed if len(changed.read) == raw.count else None
 
 
-def _without(old: Snapshot, models: Iterable[bytes]) -> Snapshot:
-    gone = {key.decode(errors="replace") for key in models}
+def _without(old: Snapshot, gone: Iterable[bytes]) -> Snapshot:
+    ids = {key.decode(errors="replace") for key in gone}
     return Snapshot(
-        routes={model: route for model, route in old.routes.items() if model not in gone},
-        engines={model: known for model, known in old.engines.items() if model not in gone},
-        read={model: item for model, item in old.read.items() if model not in gone},
+        routes={model: route for model, route in old.routes.items() if model not in ids},
+        engines={model: known for model, known in old.engines.items() if model not in ids},
+        read={model: item for model, item in old.read.items() if model not in ids},
     )
 
 
@@ -110,9 +112,11 @@ def _with(old: Snapshot, kept: Snapshot, raw: RawList | RawChanges, parser: Pars
 
 
 def _names(old: Snapshot, routes: Mapping[ModelId, Route]) -> Mapping[str, Route]:
-    """Return what `by_name` does, without looking at routes that were there before."""
-    changed = [(old.routes.get(model), route) for model, route in routes.items() if old.routes.get(model) is not route]
-    if routes.keys() != old.routes.keys() or any(before is None or _moves(before, route) for before, route in changed):
+    """Return what `by_name` does, without sorting where every model claims what it did."""
+    if routes.keys() != old.routes.keys():
+        return by_name(routes.values())
+    changed = [(before, route) for model, route in routes.items() if (before := old.routes[model]) is not route]
+    if any(_claims(before) != _claims(route) for before, route in changed):
         return by_name(routes.values())
     names = dict(old.by_name)
     for before, route in changed:
@@ -120,9 +124,9 @@ def _names(old: Snapshot, routes: Mapping[ModelId, Route]) -> Mapping[str, Route
     return names
 
 
-def _moves(before: Route, route: Route) -> bool:
-    """Return whether a model claims other names than before, or with another age."""
-    return (before.created, before.served_names) != (route.created, route.served_names)
+def _claims(route: Route) -> tuple[object, ...]:
+    """Return which names a model claims, and all that decides whether it has them."""
+    return route.served_names, route.created, route.model_id
 
 
 def by_name(routes: Iterable[Route]) -> dict[str, Route]:
