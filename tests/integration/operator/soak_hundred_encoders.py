@@ -115,7 +115,7 @@ def test_a_hundred_encoders_take_turns_and_no_request_fails(conch: ConchUp) -> N
         watching.join()
     assert faults == []
     found, held = answered(conch, ALONE + CLIENTS * EACH)
-    # Until another may go, and a change that takes twice as long beside those for which the other clients wait.
+    # The room is free after the first two. The change itself takes twice as long as alone: beside the other clients'.
     longest_s = MAX_WAIT_S + MIN_RESIDENT_S + 2 * max(changes)
     report(watch, changes, found, held, longest_s)
     print(f"the server itself: {server_mib:.0f} MiB before and {watch.held_mib(SERVER):.0f} MiB after all these loads")

@@ -107,8 +107,9 @@ class Report:
 
 
 def test_a_thousand_models_cost_no_more_than_they_may(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report, (ticks, stolen) = Report(capsys), processors_ticks()
+    report = Report(capsys)
     with fleet(tmp_path, [name_of(number) for number in range(COUNT)]) as found:
+        before = processors_ticks()
         settle(found, report)
         look_at_rest(found, report)
         with closing(Client(found.services["gateway"])) as client:
@@ -123,8 +124,8 @@ def test_a_thousand_models_cost_no_more_than_they_may(tmp_path: Path, capsys: py
         for name, most in (("operator", OPERATOR_MIB), ("gateway", GATEWAY_MIB)):
             process = found.operator if name == "operator" else found.services[name]
             report.note_most(f"the {name}'s memory, at its most", peak_mib(process), "MiB", most)
-    more, taken = processors_ticks()
-    report.note("processors' time that the machine's host gave to others", f"{(taken - stolen) / (more - ticks):.1%}")
+        passed, given = (now - then for now, then in zip(processors_ticks(), before, strict=True))
+        report.note("of the processors' time the machine's host gave to others", f"{given / passed:.1%}")
     if TABLE:
         Path(TABLE).write_text("".join(f"| {what} | {figure} | {most} |\n" for what, figure, most in report.rows))
     assert report.missed == []

@@ -13,9 +13,9 @@ from collections.abc import Callable
 AGAIN_S = 600.0
 """Between two collections of all."""
 QUIET_S = 30.0
-"""Since when all models are to be settled then: a stop is shortest, and matters least, while nothing goes on."""
+"""So long before it all models have been settled: a stop is shortest, and matters least, while nothing goes on."""
 PATIENCE_S = 600.0
-"""How long one waits for such a moment."""
+"""How long one waits for such a moment; then it is done whatever goes on."""
 
 
 class LongLived:
@@ -25,7 +25,7 @@ class LongLived:
         self._clock = clock
         self._due_at_s = clock()
         self._unsettled_at_s = clock()
-        """When a round last found a model that was not settled."""
+        """When a round last found a model that was not settled; at first, the start."""
 
     def round_ended(self, *, settled: bool) -> None:
         """Freeze what is there, now and then without what is garbage; `settled`: whether all models are."""

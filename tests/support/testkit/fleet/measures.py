@@ -159,9 +159,9 @@ def cpu_share(processes: Sequence[Process], seconds: float) -> list[float]:
 
 
 def processors_ticks() -> tuple[int, int]:
-    """Return how long the processors have run since the machine started, and how much of it its host gave to others.
+    """Return the time of all processors since the machine started, idle or not, and what its host gave to others of it.
 
-    Both in ticks, of /proc/stat; what a guest took is part of what its user did.
+    Both in ticks, of /proc/stat.
     """
     ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return sum(ticks), ticks[7]
