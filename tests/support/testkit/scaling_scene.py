@@ -33,6 +33,8 @@ class Scene:
     book: DemandBook
     autoscaler: Autoscaler
     woken: list[tuple[ModelId, int]]
+    due: list[None]
+    """One for each time that a round was said to be due."""
     told: list[Callable[[], None]]
     """What to call when the cluster has been told of a wish."""
     measured: CollectorRegistry
@@ -95,6 +97,7 @@ class Scene:
 @asynccontextmanager
 async def scaling_scene(folder: Path, *, node_wait_s: float = 0.0) -> AsyncIterator[Scene]:
     clock, woken, told = FakeClock(), list[tuple[ModelId, int]](), list[Callable[[], None]]()
+    due = list[None]()
     book, measured = DemandBook(clock), CollectorRegistry()
 
     def wake(model: ModelId, scaled: Scaled, done: Callable[[], None]) -> None:
@@ -102,9 +105,13 @@ async def scaling_scene(folder: Path, *, node_wait_s: float = 0.0) -> AsyncItera
         told.append(done)
 
     metrics = ScalingMetrics.on(measured)
-    autoscaler = Autoscaler(book, lambda: None, metrics, wake, unix_time=lambda: 1.0, node_wait_s=node_wait_s)
+
+    def changed() -> None:
+        due.append(None)
+
+    autoscaler = Autoscaler(book, changed, metrics, wake, unix_time=lambda: 1.0, node_wait_s=node_wait_s)
     async with world_of(folder, autoscaler) as world:
-        yield Scene(world, clock, book, autoscaler, woken, told, measured, world.model(scaling=FROM_ZERO))
+        yield Scene(world, clock, book, autoscaler, woken, due, told, measured, world.model(scaling=FROM_ZERO))
 
 
 async def at_rest(scene: Scene) -> ModelStatus:

@@ -304,6 +304,17 @@ async def test_a_stream_whose_engine_has_come_waits_for_a_slot_no_longer_than_it
     await first
 
 
+async def test_a_stream_whose_engine_has_come_waits_for_a_slot_from_then_on() -> None:
+    patient, release = sleeping(routing=RoutingPolicy(queue_wait_s=3600)), asyncio.Event()
+    running = gateway({GENERATE_PATH: streamed(release, *FRAMES)}, known=at_zero(patient), hold_status_s=0.01)
+    tasks = await held(running, 2, STREAM)
+    awake(running, patient, slots=1)
+    await asyncio.wait(tasks, timeout=1.5, return_when=asyncio.FIRST_COMPLETED)
+    assert running.admission.waiting() == {"local/tiny-chat": 1}
+    release.set()
+    assert [b"error" in (await task).body for task in tasks] == [False, False]
+
+
 async def test_a_wait_that_is_no_time_is_a_400_that_names_the_header() -> None:
     answer = await gateway().client.post(PATH, CHAT, [(b"x-conch-max-wait", b"-1")])
     assert (answer.status, answer.error["param"]) == (400, "x-conch-max-wait")

@@ -73,6 +73,9 @@ async def test_a_request_that_comes_while_it_drains_gets_the_warm_engine_back(sc
     scene.says()
     await scene.world.rounds(scene.model, count=1)
     assert scene.addresses == []
+    scene.due.clear()
+    scene.says(held=1)
+    assert len(scene.due) == 1, "a round is due at once"
     status = await scene.lives(1, held=1)
     assert (scene.addresses, scene.world.cluster.stopped, status.ready) == ([address], [], True)
 

@@ -115,8 +115,9 @@ def test_those_go_that_were_not_needed_for_a_part_of_a_window() -> None:
     assert one.lives(5, busy(7)) == 1
 
 
-def test_engines_that_take_long_to_start_stay_for_three_starts() -> None:
-    one = Model(EngineScaler(2, 0.0, StartTimes([200])))
+@pytest.mark.parametrize("starts_s", [[200], [20, 20, 20, 20, 200]], ids=["always", "now and then"])
+def test_engines_that_take_long_to_start_stay_for_three_starts(starts_s: list[float]) -> None:
+    one = Model(EngineScaler(2, 0.0, StartTimes(starts_s)))
     assert one.lives(599, busy(7)) == 2
     assert one.lives(2, busy(7)) == 1
 

@@ -97,6 +97,17 @@ def test_who_has_spoken_since_a_moment() -> None:
     assert not one.said_since(clock() - 0.5), "that Redis is back is nobody's word"
 
 
+def test_a_revision_is_applied_when_every_gateway_that_lives_has_applied_it() -> None:
+    clock = FakeClock()
+    one = book(clock, load("a").model_copy(update={"revision": 5}), load("b").model_copy(update={"revision": 3}))
+    assert one.applied() == 3
+    clock.advance(7)
+    one.hear(load("a", 2).model_copy(update={"revision": 6}))
+    assert one.applied() == 6, "the other has gone"
+    clock.advance(7)
+    assert one.applied() == 0
+
+
 def test_slots_of_an_engine_add_up_over_gateways() -> None:
     one = book(FakeClock(), load("a", taken={"e:1": 2, "e:2": 1}), load("b", taken={"e:1": 3}))
     assert one.taken(TINY) == {"e:1": 5, "e:2": 1}

@@ -202,6 +202,26 @@ async def test_the_room_of_an_engine_that_ends_is_waited_for_before_another_mode
     assert serving(scene) == {EARLY, scene.model.id}
 
 
+async def test_the_room_of_an_engine_that_never_had_any_is_not_waited_for(scene: Scene) -> None:
+    await with_full_nodes(scene, other(scene, EARLY), room=1)
+    scene.others.append(other(scene, LATE))
+    await lives(scene, 2, room=1)
+    scene.others.pop()  # deleted, and slow to end
+    await lives(scene, 3, room=1, ends=False)
+    await lives(scene, 12, room=1, ends=False, held=1)
+    assert serving(scene) == set(), "the one that is idle leaves its engine"
+
+
+async def test_nobody_rests_for_the_new_engine_of_a_model_whose_old_one_serves(scene: Scene) -> None:
+    await lives(scene, 3)
+    scene.others = [other(scene, EARLY)]
+    await lives(scene, int(LENT_AFTER_S) + 30, in_flight=1)
+    scene.model = scene.world.model(scaling=FROM_ZERO, engine={"cpu": {"maxBatchSize": 3}})
+    await lives(scene, 20, in_flight=1)
+    assert len(scene.world.cluster.running) == 3, "the new engine finds no room"
+    assert serving(scene) == {scene.model.id, EARLY}
+
+
 async def test_a_model_rests_for_the_first_engine_of_a_new_one(scene: Scene) -> None:
     await with_full_nodes(scene, other(scene, EARLY), other(scene, LATE))
     new = ModelId("local/new")
