@@ -101,9 +101,8 @@ class DemandReader(BackgroundLoops):
         """Read once all that Redis holds."""
         try:
             loads, awake_until = await self._redis.execute("HVALS", LOADS_KEY), await self._woken.read()
-            epoch = await self._redis.execute(
-                "HGET", META_KEY, "epoch"
-            )  # last: it tells of a loss while these were read
+            # last, so that it tells of a loss while those were read
+            epoch = await self._redis.execute("HGET", META_KEY, "epoch")
         except RegistryUnavailable:
             self._book.lose()
             return

@@ -61,7 +61,7 @@ class LoadBook:
         return [name for name in self._heard if self._is_silent(name)]
 
     def forget(self, gone: Iterable[str]) -> None:
-        """Drop these, but for those that have spoken meanwhile: first where they are kept, or they are heard anew."""
+        """Drop these, unless they have spoken meanwhile; a record that still stands in Redis would be heard as news."""
         for name in gone:
             if name in self._heard and self._is_silent(name):
                 del self._heard[name]
