@@ -337,15 +337,23 @@ async def test_encoders_refuse_pictures_by_name(
     assert answer.error["code"] == "unsupported_parameter"
 
 
+async def least_work_s(running: Gateway, path: str, body: object) -> float:
+    """Return how long a request keeps the loop busy, the least of three: a collection of garbage may fall into one."""
+    took = []
+    for _ in range(3):
+        begun = time.thread_time()
+        assert (await running.client.post(path, body)).status == 200
+        took.append(time.thread_time() - begun)
+    return min(took)
+
+
 async def test_the_worker_gets_pictures_as_the_tokenizer_has_prepared_them() -> None:
     picture = {"data": "QUJD" * 2_000_000, "height": 2, "width": 2, "start": 1, "length": 2, "digest": "d"}
     prompt = {"ids": [1, 9, 9, 2], "text": "a<image>b", "pictures": [picture]}
     tokenizer = {PREPARE_PATH: answered(orjson.dumps({"prompts": [prompt]}))}
     running = served(tokenizer)
-    begun = time.thread_time()
-    assert (await running.client.post(CHAT, chat())).status == 200
-    assert time.thread_time() - begun < 0.05
-    (sent,) = running.upstream.sent(GENERATE_PATH)
+    assert await least_work_s(running, CHAT, chat()) < 0.03
+    sent = running.upstream.sent(GENERATE_PATH)[-1]
     assert sent["prompts"] == [{**prompt, "text_is_exact": True}]
     assert len(from_json(GenerateRequest, running.upstream.posts[-1].body).prompts[0].pictures[0].data) == 6_000_000
 
@@ -353,7 +361,4 @@ async def test_the_worker_gets_pictures_as_the_tokenizer_has_prepared_them() -> 
 @pytest.mark.parametrize("path", APIS)
 async def test_a_large_picture_is_no_work_for_the_loop(path: str) -> None:
     large = "data:image/png;base64," + base64.b64encode(b"\x00\x10\x83\x10\x51\x87\x20\x92\x8b" * 800_000).decode()
-    body, running = orjson.dumps(APIS[path][0](large)), served()
-    begun = time.thread_time()
-    assert (await running.client.post(path, body)).status == 200
-    assert time.thread_time() - begun < 0.05
+    assert await least_work_s(served(), path, orjson.dumps(APIS[path][0](large))) < 0.03
