@@ -158,15 +158,6 @@ def cpu_share(processes: Sequence[Process], seconds: float) -> list[float]:
     return [(process_seconds(process.pid) - start) / took for process, start in zip(processes, before, strict=True)]
 
 
-def processors_ticks() -> tuple[int, int]:
-    """Return the time of all processors since the machine started, idle or not, and what its host gave to others of it.
-
-    Both in ticks, of /proc/stat.
-    """
-    ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return sum(ticks), ticks[7]
-
-
 def percentile(values: Sequence[float], part: float) -> float:
     """Return the value that so large a part of all is not above."""
     ordered = sorted(values)
