@@ -190,7 +190,7 @@ async def test_a_gateway_that_has_died_is_heard_of_no_more_when_it_is_forgotten(
         clock.advance(1)
     assert heard == [5] * 7 + [0] * 123
     assert await client.execute("HLEN", LOADS_KEY) == 0
-    assert book.silent() == []
+    assert book.records.silent() == []
 
 
 async def test_a_wish_leads_to_an_engine_with_the_record_of_its_gateway(client: RedisClient) -> None:

@@ -50,7 +50,7 @@ class Scene:
         record = {"id": "g", "sequence": self.sequence, "models": models}
         load = GatewayLoad.model_validate(record)
         self.book.hear(load)
-        self.book.away = False
+        self.book.come_back()
         self.autoscaler.heard(load.models)
 
     async def lives(self, seconds: int, **demand: Any) -> ModelStatus:

@@ -21,13 +21,13 @@ class DemandBook:
         """Until when, by the clock, there may be more all the same: see `DemandReader`."""
         self.awake_until: Mapping[ModelId, float] = {}
         """Models that somebody asked to be awake: until when, in Unix seconds."""
-        self._book = LoadBook(clock)
+        self.records = LoadBook(clock)
         self._lived: frozenset[str] = frozenset()
         """Who lived when Redis was heard last; while it is away none of them goes."""
 
     def hear(self, load: GatewayLoad) -> bool:
         """Take a record, and return whether it says anything new."""
-        return self._book.hear(load)
+        return self.records.hear(load)
 
     def take_all(self, loads: Sequence[GatewayLoad]) -> list[GatewayLoad]:
         """Take all that Redis holds, and return what is new."""
@@ -36,20 +36,20 @@ class DemandBook:
     def lose(self) -> None:
         """Note that Redis cannot be heard: what was known goes on counting."""
         if not self.away:
-            self._lived = frozenset(load.id for load in self._book.living())
+            self._lived = frozenset(load.id for load in self.records.living())
             self.away = True
 
     def come_back(self) -> None:
         """Note that Redis can be heard: those who lived get the full time again, since nobody could hear them."""
         if self.away:
-            self._book.forgive(load for load in self._book.known() if load.id in self._lived)
+            self.records.forgive(load for load in self.records.known() if load.id in self._lived)
             self.away = False
 
     def of(self, model: ModelId, gateways: Collection[str]) -> ModelLoad:
         """Return what there is to do for a model; `gateways`: those that live, whether they have said it or not."""
         living, now = self._living(), self.clock()
         said = [(load, found) for load in living if (found := load.models.get(model)) is not None]
-        ended = [found.idle_s + now - self._book.said_at_s(load) for load, found in said if found.idle_s is not None]
+        ended = [found.idle_s + now - self.records.said_at_s(load) for load, found in said if found.idle_s is not None]
         return ModelLoad(
             sequences=sum(_sequences(demand) for _, demand in said),
             oldest_wait_s=max((demand.oldest_wait_s for _, demand in said), default=0.0),
@@ -70,7 +70,7 @@ class DemandBook:
 
     def said_since(self, at_s: float) -> bool:
         """Return whether every gateway that lives has said something since then."""
-        return all(self._book.said_at_s(load) > at_s for load in self._living())
+        return all(self.records.said_at_s(load) > at_s for load in self._living())
 
     def applied(self) -> int:
         """Return the revision of the registry that every gateway that lives has applied when it last said something."""
@@ -88,21 +88,13 @@ class DemandBook:
         """Return whether a request is held somewhere until an engine is there."""
         return any(demand.held for load in self._living() for demand in load.models.values())
 
-    def silent(self) -> list[str]:
-        """Return the ids of those that have been silent for long."""
-        return self._book.silent()
-
-    def forget(self, gone: Sequence[str]) -> None:
-        """Drop these, of which Redis holds nothing any more."""
-        self._book.forget(gone)
-
     def _living(self) -> tuple[GatewayLoad, ...]:
         """Return the records of those that live; while Redis is away nobody goes."""
-        living = self._book.living()
+        living = self.records.living()
         if not self.away:
             return living
         alive = self._lived.union(load.id for load in living)
-        return tuple(load for load in self._book.known() if load.id in alive)
+        return tuple(load for load in self.records.known() if load.id in alive)
 
 
 def _sequences(demand: ModelDemand) -> int:

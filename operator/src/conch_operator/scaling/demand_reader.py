@@ -18,6 +18,7 @@ from conch_kit.background_loops import BackgroundLoops
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.liveness import EXPIRY_S
+from conch_kit.registry.load_reader import forget_silent
 from conch_kit.registry.snapshot import Parser
 from conch_kit.registry.woken_models import WokenModels
 from conch_kit.timed_waits import wait_at_most
@@ -114,7 +115,8 @@ class DemandReader(BackgroundLoops):
         records = (self._parser.record(GatewayLoad, raw) for raw in loads)
         news = self._book.take_all([load for load in records if load is not None])
         self._look_for_loss(epoch)
-        await self._drop_silent()
+        with suppress(RegistryUnavailable, RegistryError):
+            await forget_silent(self._redis, self._book.records)
         self._tell(self._take_wishes(awake_until).union(*(load.models for load in news)))
 
     def _look_for_loss(self, epoch: bytes | None) -> None:
@@ -122,13 +124,6 @@ class DemandReader(BackgroundLoops):
         if self._epoch not in (None, epoch):
             self._book.incomplete_until_s = self._book.clock() + EXPIRY_S
         self._epoch = epoch or self._epoch
-
-    async def _drop_silent(self) -> None:
-        """Take those out of Redis that have been silent for long: once forgotten, what stayed there would be news."""
-        if gone := self._book.silent():
-            with suppress(RegistryUnavailable, RegistryError):
-                await self._redis.execute("HDEL", LOADS_KEY, *gone)
-                self._book.forget(gone)
 
     def _tell(self, models: Collection[ModelId]) -> None:
         for heard in self._heard:

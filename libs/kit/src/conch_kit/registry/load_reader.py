@@ -81,9 +81,7 @@ class LoadReader(BackgroundLoops):
             if not self._away:
                 with suppress(RegistryUnavailable, RegistryError):
                     await self._list()
-                    if gone := self._book.silent():
-                        await self._redis.execute("HDEL", LOADS_KEY, *gone)
-                        self._book.forget(gone)
+                    await forget_silent(self._redis, self._book)
 
     async def _list(self) -> None:
         news = False
@@ -110,3 +108,13 @@ class LoadReader(BackgroundLoops):
         if said != self._said:
             self._said = said
             self._apply(said)
+
+
+async def forget_silent(redis: RedisClient, book: LoadBook) -> None:
+    """Take those out of Redis, and then of the book, that have been silent for long: what stayed there would be news.
+
+    Raises RegistryUnavailable and RegistryError; then they are not forgotten.
+    """
+    if gone := book.silent():
+        await redis.execute("HDEL", LOADS_KEY, *gone)
+        book.forget(gone)
